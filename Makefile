@@ -89,6 +89,7 @@ docs: $(READY) ## run the examples in docs/, write the generated pages again, an
 	$(BIN)/python docs/make_glossary.py
 	$(BIN)/python docs/make_pages.py
 	$(BIN)/python docs/make_errors.py
+	$(BIN)/python docs/make_migration.py
 	$(BIN)/python docs/make_reference.py
 	$(BIN)/python docs/make_nn.py
 	@$(BIN)/python -c "import material" 2>/dev/null || { \

@@ -22,6 +22,7 @@ Each class of whit is also one that Python users catch already:
 | `ShapeError` | `ValueError`, `RuntimeError` | shapes that do not fit |
 | `DTypeError` | `ValueError`, `TypeError` | dtypes that do not exist, or are not accepted |
 | `ArgumentError` | `ValueError`, `TypeError` | arguments of the wrong kind |
+| `AbsentError` | `ArgumentError`, `AttributeError` | parts that a node does not have: `hasattr` is False |
 | `OutOfRangeError` | `ValueError`, `IndexError` | axes and positions that are not there |
 | `DeviceError` | `ValueError`, `RuntimeError` | devices that do not exist, or differ |
 | `MissingError` | `ValueError`, `KeyError` | names that are not there |

@@ -12,6 +12,7 @@ from reference_examples import EXAMPLES, NONE, SETUP
 
 from whit import Context, Tensor, names
 from whit.nn import Module
+from whit.tensor.methods.aliases import SameAs
 from whit.tensor.methods.foreign_names import Aliases
 
 MODULES = {
@@ -31,9 +32,9 @@ TABLES = {
 }
 NAMES_HEAD = """\
 Names of PyTorch, NumPy, JAX and tinygrad. Most names of tensors are theirs already ([Tensor](tensor.md)); here are
-those that are not. The tables are `whit/names.py` and `whit/tensor/methods/foreign_names.py`: the errors of programs
-that use these names are made of them. A function of `torch`, `np` or `jnp` is a method of `Tensor` here, and
-`whit.zeros` says so.
+those that are not. The tables are `whit/names.py`, `whit/tensor/methods/foreign_names.py` and `aliases.py`: the errors
+of programs that use these names are made of them. A function of `torch`, `np` or `jnp` is a method of `Tensor` here,
+and `whit.zeros` says so.
 """
 WIDEST = 88  # characters of a signature on one line
 
@@ -53,9 +54,10 @@ def tensor_page() -> str:
                 parts += [f"## {title}\n", *(_text(owner) if owner is not Tensor else [])]
             for name in found:
                 parts += _entry(name, inspect.getattr_static(owner, name))
-                parts += (
-                    _example(examples[name], names) if name in examples else [f"See [{NONE[name]}](../{NONE[name]}).\n"]
-                )
+                if name in examples:
+                    parts += _example(examples[name], names)
+                elif name in NONE:
+                    parts += [f"See [{NONE[name]}](../{NONE[name]}).\n"]
     return "\n".join(parts)
 
 
@@ -78,7 +80,8 @@ def module_page(title: str, modules: list[str]) -> str:
 def names_page() -> str:
     """What names of other libraries are called here: those that work, and those that say what to write."""
     parts = ["# Names of other libraries\n", NAMES_HEAD, "## Methods that have another name here, and work\n"]
-    aliases = [(name, value) for name, value in vars(Aliases).items() if not name.startswith("_")]
+    both = {**vars(Aliases), **vars(SameAs)}
+    aliases = [(name, value) for name, value in both.items() if not name.startswith("_")]
     rows = [(name, _text(value.fget if isinstance(value, property) else value)[0].strip()) for name, value in aliases]
     parts += _table(("name", "here"), [(f"`{name}`", text) for name, text in rows])
     for title, table in TABLES.items():

@@ -217,6 +217,10 @@ def too_large() -> None:
     index_dtype(UOp.variable("n", 0, 2**40) * 2**40)
 
 
+def no_such_part() -> None:
+    _ = UOp.variable("n", 0, 9).size
+
+
 def broken_graph() -> None:
     verify(UOp.param(0, FLOAT, (4,)).store(UOp.param(1, FLOAT, (4,)).index(UOp.range(4, 0)), 0), Stage.KERNEL)
 
@@ -251,6 +255,7 @@ ERRORS: tuple[Callable[[], None], ...] = (
     unsound_rule,
     growing_rule,
     endless_rules,
+    no_such_part,
 )
 NOT_SHOWN = (BackendError, JitError, OutOfMemoryError)  # what they say depends on the machine, or on a program
 

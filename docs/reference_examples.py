@@ -383,6 +383,203 @@ nbytes: x.nbytes()
 is_floating_point: x.is_floating_point()
 grad: v.grad
 requires_grad: v.requires_grad
+lgamma: (v + 3).lgamma()
+digamma: (v + 3).digamma()
+polygamma: (v + 3).polygamma(1)
+mvlgamma: (v + 3).mvlgamma(2)
+erfc: v.erfc()
+erfinv: (v / 4).erfinv()
+i0: v.i0()
+logit: Tensor([0.1, 0.5, 0.9]).logit()
+sgn: v.sgn()
+angle: v.angle()
+isposinf: Tensor([1.0, float("inf")]).isposinf()
+isneginf: Tensor([1.0, float("-inf")]).isneginf()
+isreal: v.isreal()
+logaddexp2: Tensor([3.0]).logaddexp2(3.0)
+float_power: i.float_power(0.5)
+fmax: Tensor([float("nan"), 1.0]).fmax(0.5)
+fmin: Tensor([float("nan"), 1.0]).fmin(0.5)
+nextafter: (Tensor([1.0]).nextafter(2.0) - 1) * 2**23
+ldexp: Tensor([0.75]).ldexp(4)
+frexp: Tensor([12.0, -0.3]).frexp()
+modf: Tensor([1.5, -2.25]).modf()
+gcd: i.gcd(6)
+lcm: i.lcm(4)
+hardshrink: v.hardshrink()
+prelu: v.prelu(Tensor([0.25]))
+addmm: square.addmm(square, square, beta=2)
+addmv: v[:2].addmv(square, v[:2])
+addr: square.addr(v[:2], v[:2])
+addbmm: square.addbmm(square.unsqueeze(0), square.unsqueeze(0))
+baddbmm: square.baddbmm(square.unsqueeze(0), square.unsqueeze(0))
+addcmul: v.addcmul(v, v, value=2)
+addcdiv: v.addcdiv(v, v + 3)
+logdet: square.logdet()
+cholesky_inverse: square.cholesky().cholesky_inverse()
+cholesky_solve: Tensor([[1.0], [2.0]]).cholesky_solve(square.cholesky())
+matrix_exp: (square / 2).matrix_exp()
+adjoint: x.adjoint().shape
+matrix_transpose: x.matrix_transpose().shape
+mH: x.mH.shape
+H: x.H.shape
+vecdot: x.vecdot(x)
+chain_matmul: square.chain_matmul(square, x)
+vander: i.vander(3)
+block_diag: square.block_diag(Tensor([[7.0]]))
+dist: v.dist(v + 1)
+cdist: x.cdist(x)
+pdist: x.pdist()
+renorm: x.renorm(2, 0, 1.0)
+cov: x.cov()
+corrcoef: x.corrcoef()
+stft: v.stft(4, center=False).shape
+istft: Tensor.arange(16).float().stft(4).istft(4)[:5]
+hann_window: Tensor.hann_window(4)
+hamming_window: Tensor.hamming_window(4)
+blackman_window: Tensor.blackman_window(4)
+bartlett_window: Tensor.bartlett_window(4)
+kaiser_window: Tensor.kaiser_window(4)
+tensor_split: v.tensor_split(3)
+hsplit: x.hsplit([1])
+vsplit: x.vsplit(2)
+dsplit: image[0].dsplit(2)[0].shape
+hstack: i.hstack(i)
+vstack: i.vstack(i)
+row_stack: i.row_stack(i)
+dstack: i.dstack(i).shape
+column_stack: i.column_stack(i)
+append: i.append(Tensor([1]))
+insert: i.insert(1, 7)
+delete: i.delete(0)
+atleast_1d: Tensor(1).atleast_1d()
+atleast_2d: i.atleast_2d()
+atleast_3d: i.atleast_3d().shape
+broadcast_tensors: i.broadcast_tensors(Tensor([[1], [2]]))[0]
+broadcast_arrays: i.broadcast_arrays(Tensor([[1], [2]]))[1]
+sum_to_size: x.sum_to_size(1, 3)
+rollaxis: image.rollaxis(2).shape
+diag_embed: i.diag_embed()
+diagflat: i.diagflat(1)
+diagonal_scatter: square.diagonal_scatter(Tensor([9.0, 9.0]))
+select_scatter: square.select_scatter(Tensor([9.0, 9.0]), 0, 1)
+slice_scatter: v.slice_scatter(Tensor([9.0, 9.0]), 0, 1, 3)
+index_copy: x.index_copy(0, Tensor([1]), Tensor([[9.0, 8.0, 7.0]]))
+index_fill: x.index_fill(1, Tensor([0, 2]), 0)
+index_reduce: v.index_reduce(0, Tensor([0, 0]), Tensor([5.0, 6.0]), "amax")
+masked_scatter: v.masked_scatter(v < 0, Tensor([7.0, 8.0]))
+take_along_dim: x.take_along_dim(x.argsort(), 1)
+choose: Tensor([0, 1, 0]).choose([i, -i])
+compress: x.compress([False, True, True], axis=1)
+extract: v.extract(v > 0)
+nonzero_static: v.nonzero_static(size=5)
+flatnonzero: v.flatnonzero()
+isin: i.isin(Tensor([3, 4, 5]))
+union1d: i.union1d(Tensor([1, 3]))
+intersect1d: i.intersect1d(Tensor([1, 3]))
+setdiff1d: i.setdiff1d(Tensor([1, 3]))
+setxor1d: i.setxor1d(Tensor([1, 3]))
+unique_consecutive: Tensor([1, 1, 2, 1]).unique_consecutive()
+bucketize: v.bucketize(Tensor([-1.0, 0.0, 1.0]))
+digitize: v.digitize(Tensor([-1.0, 0.0, 1.0]))
+histc: v.histc(4)
+unravel_index: i.unravel_index((4, 5))
+ravel_multi_index: Tensor([1, 2]).ravel_multi_index((4, 5), Tensor([0, 3]))
+partition: i.partition(1)
+argpartition: i.argpartition(1)
+lexsort: Tensor([[1, 0, 1], [0, 1, 0]]).lexsort()
+nanprod: Tensor([2.0, float("nan")]).nanprod()
+nancumsum: Tensor([2.0, float("nan"), 1.0]).nancumsum()
+nancumprod: Tensor([2.0, float("nan"), 3.0]).nancumprod()
+nanmax: Tensor([2.0, float("nan")]).nanmax()
+nanmin: Tensor([2.0, float("nan")]).nanmin()
+nanargmax: Tensor([float("nan"), 2.0]).nanargmax()
+nanargmin: Tensor([float("nan"), 2.0]).nanargmin()
+nanvar: Tensor([1.0, 3.0, float("nan")]).nanvar()
+nanstd: Tensor([1.0, 3.0, float("nan")]).nanstd()
+nanmedian: Tensor([1.0, 3.0, float("nan")]).nanmedian()
+nanquantile: Tensor([1.0, 3.0, float("nan")]).nanquantile(0.5)
+percentile: v.percentile(25)
+nanpercentile: v.nanpercentile([25, 50])
+diff: v.diff()
+ediff1d: x.ediff1d()
+trapezoid: v.trapezoid()
+cumulative_trapezoid: v.cumulative_trapezoid(dx=0.5)
+aminmax: x.aminmax(dim=1)
+ptp: x.ptp(1)
+average: v.average(weights=Tensor([0, 0, 1, 1, 2]))
+interp: Tensor([0.5, 1.5]).interp(Tensor([0.0, 1.0, 2.0]), Tensor([0.0, 10.0, 0.0]))
+convolve: i.convolve(Tensor([1, 1]))
+correlate: i.correlate(Tensor([1, 1]))
+logspace: Tensor.logspace(0, 2, 3)
+geomspace: Tensor.geomspace(1, 8, 4)
+identity: Tensor.identity(2)
+tri: Tensor.tri(3)
+tril_indices: Tensor.tril_indices(3, 3)
+triu_indices: Tensor.triu_indices(3, 3)
+indices: Tensor.indices((2, 2))
+cartesian_prod: Tensor([1, 2]).cartesian_prod(Tensor([3, 4]))
+combinations: i.combinations()
+is_cuda: v.is_cuda
+is_cpu: v.is_cpu
+get_device: v.get_device()
+is_complex: v.is_complex()
+is_signed: v.is_signed()
+is_conj: v.is_conj()
+is_neg: v.is_neg()
+is_inference: v.is_inference()
+is_same_size: v.is_same_size(i)
+is_set_to: v.is_set_to(i)
+is_nonzero: Tensor(1).is_nonzero()
+itemsize: v.itemsize
+tobytes: Tensor([1, 2], dtype="int16").tobytes()
+narrow_copy: v.narrow_copy(0, 1, 2)
+uniform_: v.clone().uniform_().shape
+normal_: v.clone().normal_().shape
+log_normal_: v.clone().log_normal_().shape
+exponential_: v.clone().exponential_().shape
+cauchy_: v.clone().cauchy_().shape
+geometric_: v.clone().geometric_(0.5).shape
+bernoulli_: v.clone().bernoulli_(1.0)
+random_: i.clone().random_(1, 2)
+randint_like: i.randint_like(1, 2)
+relu_: v.clone().relu_()
+squeeze_: Tensor([[1, 2]]).squeeze_()
+bitwise_count: i.bitwise_count()
+divmod: i.divmod(4)
+spacing: Tensor([1.0]).spacing() * 2**23
+unwrap: Tensor([0.0, 3.0, 6.0, 9.0 - 6.2832]).unwrap()
+polyval: Tensor([1.0, 0.0, -1.0]).polyval(v)
+packbits: (v > 0).packbits()
+unpackbits: Tensor([5], dtype="uint8").unpackbits()
+matvec: square.matvec(v[:2])
+vecmat: v[:2].vecmat(square)
+trim_zeros: Tensor([0, 1, 2, 0]).trim_zeros()
+array_equiv: i.array_equiv(i)
+unique_values: i.unique_values()
+unique_counts: i.unique_counts()
+unique_inverse: i.unique_inverse()
+unique_all: i.unique_all()
+flat: x.flat
+iscomplex: v.iscomplex()
+tril_indices_from: square.tril_indices_from()
+triu_indices_from: square.triu_indices_from()
+histogram_bin_edges: v.histogram_bin_edges(4)
+shrink_to: x.shrink_to(1, 2)
+pad_to: i.pad_to(5)
+const: Tensor.const(2.5)
+invalids: Tensor.invalids(2, 3).shape
+max_shape: x.max_shape
+is_param: v.is_param
+is_param_: v.clone().is_param_().is_param
+keccak: Tensor(b"abc").keccak()[:4]
+hash: Tensor(b"abc").hash()[:4]
+schedule_linear: len((v * 2).schedule_linear().src)
+hanning: Tensor.hanning(4)
+hamming: Tensor.hamming(4)
+blackman: Tensor.blackman(4)
+bartlett: Tensor.bartlett(4)
+kaiser: Tensor.kaiser(4, 5.0)
 uop: v.relu().uop.op.name
 """
 
@@ -395,4 +592,10 @@ NONE = {
     "get_rng_state": "random.md",
     "set_rng_state": "random.md",
     "put_along_axis": "indexing.md",
+    "put": "migration.md",
+    "putmask": "migration.md",
+    "place": "migration.md",
+    "fill_diagonal": "migration.md",
+    "fill": "migration.md",
+    "tofile": "data.md",
 }

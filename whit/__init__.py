@@ -7,7 +7,9 @@
 no numpy.
 """
 
-from typing import TYPE_CHECKING, NoReturn
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 from whit.cache import clear_caches
 from whit.config import Context, getenv
@@ -21,6 +23,7 @@ from whit.errors import JitError
 from whit.function import function
 from whit.helpers import fetch
 from whit.ir import UOp
+from whit.jit import jit as jit_module
 from whit.jit.jit import TinyJit
 from whit.jit.jit import TinyJit as jit  # noqa: N813  as in JAX; the folder: `from whit.jit import ...`
 from whit.names import WHIT, advice
@@ -30,10 +33,19 @@ from whit.viz.session import start_from_environment as start_trace
 
 Variable = UOp.variable
 
-if not TYPE_CHECKING:
+# Programs for tinygrad import the JIT by this path.
+sys.modules.setdefault("whit.engine.jit", jit_module)
 
-    def __getattr__(name: str) -> NoReturn:
-        """What a name of another library is called here."""
+if TYPE_CHECKING:
+    from whit import nn as nn
+else:
+
+    def __getattr__(name: str) -> ModuleType:
+        """`nn`, which is loaded when it is looked for; and what a name of another library is called here."""
+        if name == "nn":
+            import whit.nn as found  # lazy: half of all programs need no layers
+
+            return found
         for kind, owner in (("Tensor", Tensor), ("dtypes", dtypes)):
             if name not in WHIT and not name.startswith("_") and hasattr(owner, name):
                 raise AttributeError(f"whit has no `{name}`; instead: {kind}.{name}")
@@ -58,6 +70,7 @@ __all__ = [
     "function",
     "getenv",
     "jit",
+    "nn",
     "profile",
     "trace",
 ]

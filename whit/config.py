@@ -84,6 +84,10 @@ class ContextVar(Generic[Value]):
         value: Value = self._get()
         return value
 
+    @value.setter
+    def value(self, value: Value) -> None:
+        self.assign(value)
+
     @property
     def scoped(self) -> Value | None:
         """The value that a `Context` in force has given it; None outside."""
@@ -190,8 +194,10 @@ def getenv(name: str, default: Value = cast(Any, 0)) -> Value:  # noqa: B008  # 
 
 def _convert(setting: Setting, value: object) -> int | float | str:
     """`value` as the setting's type; an error if that would lose something."""
-    if setting.type is str and isinstance(value, str):
-        return value
+    if setting.type is str:
+        name = value if isinstance(value, str) else getattr(value, "name", None)  # dtypes.float16
+        if isinstance(name, str):
+            return name
     if setting.type is float and isinstance(value, int | float):
         return float(value)
     if setting.type in (bool, int) and hasattr(value, "__index__"):
@@ -207,6 +213,14 @@ def _convert(setting: Setting, value: object) -> int | float | str:
     )
 
 
+def _warn_unknown(name: str) -> None:
+    """A setting that is not here changes nothing: programs for other versions and libraries run."""
+    import warnings  # lazy: few programs need it
+
+    text = f'Context: there is no setting "{name}".{nearest(name, _variables)} It changes nothing.'
+    warnings.warn(f"{text}\n  Settings: {', '.join(sorted(_variables))}", UserWarning, stacklevel=3)
+
+
 class Context:
     """Changes settings for what runs inside `with Context(DEBUG=2):` or inside a function decorated with it.
 
@@ -217,13 +231,11 @@ class Context:
     __slots__ = ("_values",)
 
     def __init__(self, **values: int | float | str) -> None:
+        known = {name: value for name, value in values.items() if name in _variables}
         for name in values:
-            if name not in _variables:
-                raise ArgumentError(
-                    f'Context: there is no setting "{name}".{nearest(name, _variables)}',
-                    f"Settings: {', '.join(sorted(_variables))}",
-                )
-        self._values = [(_variables[name], _convert(_variables[name].setting, value)) for name, value in values.items()]
+            if name not in known:
+                _warn_unknown(name)
+        self._values = [(_variables[name], _convert(_variables[name].setting, value)) for name, value in known.items()]
 
     def __enter__(self) -> None:
         tokens = [variable._in_context.set(value) for variable, value in self._values]

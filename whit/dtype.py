@@ -75,6 +75,13 @@ class DType:
 
     __hash__ = object.__hash__
 
+    def __lt__(self, other: DType) -> bool:
+        """The order of `priority`, in which a common dtype of two is never before either."""
+        return self.priority < other.priority if isinstance(other, DType) else NotImplemented
+
+    def __le__(self, other: DType) -> bool:
+        return self.priority <= other.priority if isinstance(other, DType) else NotImplemented
+
     def __reduce__(self) -> tuple[Callable[[str], DType], tuple[str]]:
         return to_dtype, (self.name,)  # pickle and copy give back the one object
 
@@ -107,7 +114,7 @@ def _float(
         mantissa_bits=mantissa_bits,
         bias=bias,
         largest=math.ldexp(significand, top_exponent - mantissa_bits),
-        saturates=name.startswith("fp8"),
+        saturates=name.startswith("fp8") and flavour != "ieee",
     )
 
 
@@ -141,6 +148,8 @@ class DTypes:
     float64: Final = _float("float64", 18, 11, 52, "ieee", "d")
 
     fp8s: Final = (fp8e4m3, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz)
+    fp8_ocp: Final = (fp8e4m3, fp8e5m2)  # those of the Open Compute Project
+    fp8_fnuz: Final = (fp8e4m3fnuz, fp8e5m2fnuz)  # those without -0 and infinities
     float16s: Final = (float16, bfloat16)  # floats of 16 bits
     floats: Final = (*fp8s, *float16s, float32, float64)
     uints: Final = (uint8, uint16, uint32, uint64)
@@ -634,13 +643,11 @@ def _require_bits(action: str, dtype: DType) -> None:
 def encode(dtype: DType, value: Scalar) -> int:
     """The bit pattern that stores `value`, converted first if the dtype does not have it.
 
-    An infinity the format has is kept, fp8e5m2's too, so that encode undoes decode; only *conversion* saturates.
+    What the dtype has is kept, so that encode undoes decode.
     """
     _require_bits("encode", dtype)
     if not dtype.is_float:
         return int(convert(dtype, value)) & ((1 << dtype.bitsize) - 1)
-    if dtype.has_inf and isinstance(value, float) and math.isinf(value):
-        return _encode_float(dtype, value)
     return _encode_float(dtype, convert(dtype, value))
 
 
@@ -672,7 +679,7 @@ def _require_fp8(action: str, dtype: DType) -> None:
 
 
 def float_to_fp8(value: float, dtype: DType) -> int:
-    """The bits of the fp8 nearest to `value`; what is too large, inf included, becomes the largest finite number."""
+    """The bits of the fp8 nearest to `value`; what is too large is inf in fp8e5m2, else the largest finite number."""
     _require_fp8("float_to_fp8", dtype)
     return _encode_float(dtype, convert(dtype, value))
 

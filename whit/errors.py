@@ -74,6 +74,10 @@ class ArgumentError(UserError, TypeError):
     """An argument is missing, unknown or of the wrong kind."""
 
 
+class AbsentError(ArgumentError, AttributeError):
+    """A thing of this kind has no such part: `hasattr` is False."""
+
+
 class OutOfRangeError(UserError, IndexError):
     """An index or an axis lies outside what it indexes."""
 

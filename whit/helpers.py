@@ -14,19 +14,43 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from whit.config import CACHE_DIR, DEBUG, Context, ContextVar, getenv
+from whit.config import (
+    BEAM,
+    CACHE,
+    CACHE_DIR,
+    DEBUG,
+    DEFAULT_FLOAT,
+    DEV,
+    JIT,
+    NOOPT,
+    TRACK_MATCH_STATS,
+    TRAINING,
+    WINO,
+    Context,
+    ContextVar,
+    getenv,
+)
 from whit.engine.report.counters import GlobalCounters
 from whit.engine.report.show import colored, time_to_str
 from whit.errors import ArgumentError, BackendError, FileMissingError, ShapeError, nearest
 from whit.progress import tqdm, trange
+from whit.recording import hooks
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 __all__ = [
+    "BEAM",
     "DEBUG",
+    "DEFAULT_FLOAT",
+    "DEV",
+    "JIT",
+    "NOOPT",
     "OSX",
+    "TRACK_MATCH_STATS",
+    "TRAINING",
     "WIN",
+    "WINO",
     "Context",
     "ContextVar",
     "GlobalCounters",
@@ -37,6 +61,7 @@ __all__ = [
     "ceildiv",
     "colored",
     "dedup",
+    "diskcache",
     "fetch",
     "flatten",
     "from_mv",
@@ -47,6 +72,7 @@ __all__ = [
     "mv_address",
     "partition",
     "prod",
+    "profile_marker",
     "round_up",
     "temp",
     "time_to_str",
@@ -56,6 +82,7 @@ __all__ = [
 ]
 
 Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 OSX = sys.platform == "darwin"
 WIN = sys.platform == "win32"
@@ -191,7 +218,38 @@ class Profiling(contextlib.ContextDecorator):
         pstats.Stats(self._profile).strip_dirs().sort_stats(self.sort).print_stats(self.frac)
 
 
+def profile_marker(name: str, color: str = "gray") -> None:
+    """A mark with a name in the recordings that run now (docs/viz.md)."""
+    if hooks.recorder is not None:
+        hooks.recorder.event("mark", name=name, color=color)
+
+
 # ---- files
+
+
+def diskcache(function: Callable[..., Result]) -> Callable[..., Result]:
+    """A function whose results are kept in the cache folder, by its name, its code and its arguments."""
+
+    @functools.wraps(function)
+    def cached(*args: Any, **given: Any) -> Result:
+        import hashlib  # lazy: few programs keep results
+        import pickle  # lazy: the same
+
+        code = getattr(function, "__code__", None)
+        key = (function.__module__, function.__qualname__, code.co_code if code else b"", args, sorted(given.items()))
+        place = downloads_folder().parent / "functions" / hashlib.sha256(pickle.dumps(key)).hexdigest()
+        if CACHE.value and place.is_file():
+            found: Result = pickle.loads(place.read_bytes())
+            return found
+        result = function(*args, **given)
+        if CACHE.value:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            temporary = place.with_suffix(f".{os.getpid()}")
+            temporary.write_bytes(pickle.dumps(result))
+            temporary.replace(place)
+        return result
+
+    return cached
 
 
 def temp(name: str, append_user: bool = False) -> str:

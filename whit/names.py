@@ -26,8 +26,6 @@ TENSOR: Final = {
     # where a tensor is
     "cuda": ("PyTorch", '`x.to("CUDA")`, which moves a tensor'),
     "gpu": ("tinygrad", '`x.to("CUDA")`, which moves a tensor'),
-    "is_cuda": ("PyTorch", '`x.device.startswith("CUDA")`'),
-    "get_device": ("PyTorch", "`x.device`"),
     "pin_memory": ("PyTorch", "nothing: copies to a GPU need no special memory"),
     "share_memory_": ("PyTorch", "`x.data()`, or DLPack"),
     "block_until_ready": ("JAX", "`x.realize()`"),
@@ -45,62 +43,22 @@ TENSOR: Final = {
     "as_strided": ("PyTorch", "`x.unfold(dim, size, step)`, for windows"),
     "storage": ("PyTorch", "`x.data()`, the bytes"),
     "data_ptr": ("PyTorch", "`np.asarray(x).ctypes.data`, or DLPack"),
-    "tobytes": ("NumPy", "`x.numpy().tobytes()`"),
-    "tofile": ("NumPy", "`x.numpy().tofile(path)`, or `nn.state.safe_save`"),
-    "itemsize": ("NumPy", "`x.element_size()`"),
-    "flat": ("NumPy", "`x.flatten()`"),
     "lazydata": ("tinygrad", "`x.uop`, the graph"),
     # writing
     "at": ("JAX", "`x[i] = v`, `x[i] += v`: tensors can be written to"),
-    "fill": ("NumPy", "`x.fill_(value)`, or `x[...] = value`"),
     "itemset": ("NumPy", "`x[i] = value`"),
-    "put": ("NumPy", "`x.put_along_axis(indices, values, axis)`, or `x[indices] = values`"),
     "set_": ("PyTorch", "`x.replace(y)`"),
     "resize": ("NumPy", "`x.reshape(shape)`"),
     "resize_": ("PyTorch", "`x.reshape(shape)`"),
-    "relu_": ("PyTorch", "`x.assign(x.relu())`"),
-    "sigmoid_": ("PyTorch", "`x.assign(x.sigmoid())`"),
-    "tanh_": ("PyTorch", "`x.assign(x.tanh())`"),
-    "exp_": ("PyTorch", "`x.assign(x.exp())`"),
-    "sqrt_": ("PyTorch", "`x.assign(x.sqrt())`"),
-    "pow_": ("PyTorch", "`x **= y`"),
-    "masked_fill_": ("PyTorch", "`x[mask] = value`"),
-    "scatter_": ("PyTorch", "`x.assign(x.scatter(dim, index, src))`"),
-    "scatter_add_": ("PyTorch", "`x.assign(x.scatter_add(dim, index, src))`"),
-    "index_add_": ("PyTorch", "`x.assign(x.index_add(dim, index, source))`"),
-    "index_copy_": ("PyTorch", "`x[index] = source`"),
-    "index_fill_": ("PyTorch", "`x[index] = value`"),
-    "unsqueeze_": ("PyTorch", "`x = x.unsqueeze(dim)`"),
-    "squeeze_": ("PyTorch", "`x = x.squeeze(dim)`"),
-    "detach_": ("PyTorch", "`x = x.detach()`"),
-    "normal_": ("PyTorch", "`x.assign(Tensor.normal(*x.shape, mean=0, std=1))`"),
-    "uniform_": ("PyTorch", "`x.assign(Tensor.uniform(*x.shape, low=0, high=1))`"),
-    "bernoulli_": ("PyTorch", "`x.assign((Tensor.rand(*x.shape) < p).cast(x.dtype))`"),
     # making
     "tensor": ("PyTorch", "`Tensor(data)`"),
     "array": ("NumPy", "`Tensor(data)`"),
     "asarray": ("NumPy", "`Tensor(data)`"),
     "as_tensor": ("PyTorch", "`Tensor(data)`"),
     "from_numpy": ("PyTorch", "`Tensor(array)`"),
-    "randint_like": ("PyTorch", "`Tensor.randint(*x.shape, low=0, high=10)`"),
     # computing
     "pad2d": ("tinygrad", "`x.pad((left, right, top, bottom))`"),
-    "addmm": ("PyTorch", "`x + a @ b`"),
-    "baddbmm": ("PyTorch", "`x + a @ b`"),
-    "addcmul": ("PyTorch", "`x + value * a * b`"),
-    "addcdiv": ("PyTorch", "`x + value * a / b`"),
-    "matrix_exp": ("PyTorch", "nothing yet"),
-    "erfc": ("PyTorch", "`1 - x.erf()`"),
-    "lgamma": ("PyTorch", "nothing yet"),
     "glu": ("PyTorch", "`a, b = x.chunk(2, -1); a * b.sigmoid()`"),
-    "prelu": ("PyTorch", "`x.leaky_relu(slope)`"),
-    "histc": ("PyTorch", "`x.histogram(bins)`"),
-    "dist": ("PyTorch", "`(x - y).norm()`"),
-    "ger": ("PyTorch", "`x.outer(y)`"),
-    "fix": ("NumPy", "`x.trunc()`"),
-    "rint": ("NumPy", "`x.round()`"),
-    "pinverse": ("PyTorch", "`x.pinv()`"),
-    "is_nonzero": ("PyTorch", "`bool(x)`"),
     "cosine_similarity": ("PyTorch", "`(x.normalize() * y.normalize()).sum(1)`"),
     "conv1d": ("PyTorch", "`x.conv2d(weight)`, for any number of axes"),
     "conv3d": ("PyTorch", "`x.conv2d(weight)`, for any number of axes"),
@@ -108,21 +66,6 @@ TENSOR: Final = {
     "avg_pool1d": ("PyTorch", "`x.avg_pool2d(kernel_size=(2,))`, for any number of axes"),
     "layer_norm": ("PyTorch", "`x.layernorm()`"),
     "batch_norm": ("PyTorch", "`x.batchnorm(weight, bias, mean, invstd)`"),
-    "index_fill": ("PyTorch", "`x[index] = value`"),
-    "log_": ("PyTorch", "`x.assign(x.log())`"),
-    "abs_": ("PyTorch", "`x.assign(x.abs())`"),
-    "neg_": ("PyTorch", "`x.assign(-x)`"),
-    "ptp": ("NumPy", "`x.max() - x.min()`"),
-    "diff": ("NumPy", "`x[1:] - x[:-1]`"),
-    "average": ("NumPy", "`(x * weights).sum() / weights.sum()`"),
-    "vstack": ("NumPy", "`Tensor.cat([a, b])`"),
-    "hstack": ("NumPy", "`Tensor.cat([a, b], 1)`"),
-    "dstack": ("NumPy", "`Tensor.stack([a, b], -1)`"),
-    "partition": ("NumPy", "`x.topk(k)`, or `x.sort()`"),
-    "argpartition": ("NumPy", "`x.topk(k)[1]`, or `x.argsort()`"),
-    "compress": ("NumPy", "`x.masked_select(mask)`, or `x[mask]`"),
-    "flatnonzero": ("NumPy", "`x.flatten().nonzero()`"),
-    "conj": ("NumPy", "`x * Tensor([1, -1])`: real and imaginary parts are the last axis (docs/linalg.md)"),
     "real": ("NumPy", "`x[..., 0]` of a transform: there are no complex dtypes (docs/linalg.md)"),
     "imag": ("NumPy", "`x[..., 1]` of a transform: there are no complex dtypes (docs/linalg.md)"),
     "apply_": ("PyTorch", "functions of tensors: `where()` in place of if"),
@@ -175,15 +118,30 @@ WHIT: Final = {
     "utils": ("PyTorch", "`whit.checkpoint`, `whit.fetch`; batches are slices of tensors"),
 }
 
+# Keywords that are accepted for arguments of ours: of several, the one that a method has.
+SYNONYMS: Final = {
+    "axis": ("dim", "dims"),
+    "dim": ("axis", "dims"),
+    "dims": ("dim", "axis"),
+    "axes": ("dims", "dim", "axis"),
+    "keepdims": ("keepdim",),
+    "keepdim": ("keepdims",),
+    "ddof": ("correction",),
+    "a_min": ("min",),
+    "a_max": ("max",),
+    "sorted": ("sorted_",),
+    "num": ("steps",),
+    "end": ("stop",),
+    "reps": ("repeats",),
+    "target": ("Y",),
+    "k": ("diagonal", "offset"),
+    "offset": ("diagonal",),
+    "diagonal": ("offset",),
+}
+
 # Arguments: (whose, what to write here).
 ARGUMENTS: Final = {
-    "axis": ("NumPy", "`dim=`"),
-    "dim": ("PyTorch", "`axis=`"),
     "ord": ("NumPy", "`p=`"),
-    "k": ("NumPy", "`diagonal=`"),
-    "target": ("PyTorch", "`Y=`"),
-    "end": ("PyTorch", "`stop=`"),
-    "reps": ("NumPy", "`repeats=`"),
     "out": ("NumPy, PyTorch", "`y.assign(...)` of the result"),
     "inplace": ("PyTorch", "`x.assign(...)` of the result"),
     "where": ("NumPy", "`mask.where(x, 0)` before"),
@@ -197,11 +155,7 @@ ARGUMENTS: Final = {
     "key": ("JAX", "`Tensor.manual_seed()` before"),
     "retain_graph": ("PyTorch", "nothing: a graph can be gone through as often as you like"),
     "create_graph": ("PyTorch", "nothing: gradients are tensors like others"),
-    "a_min": ("NumPy", "`min=`"),
-    "a_max": ("NumPy", "`max=`"),
-    "axes": ("NumPy", "the axes one by one: `x.permute(1, 0)`"),
     "newshape": ("NumPy", "the sizes: `x.reshape(2, 3)`"),
-    "num": ("NumPy", "`steps=`"),
     "size": ("NumPy, PyTorch", "the sizes first: `Tensor.rand(2, 3)`"),
     "shape": ("NumPy, JAX", "the sizes first: `Tensor.rand(2, 3)`"),
     "maxval": ("JAX", "`high=`"),
@@ -244,6 +198,17 @@ def unknown_argument(function: str, name: str, known: Sequence[str]) -> Argument
     return ArgumentError(f"{function}: there is no argument `{name}`", listed, hint)
 
 
+def _as_ours(function: str, given: dict[str, Any], known: Sequence[str]) -> dict[str, Any]:
+    """Keywords, those of other libraries under the names that a function has for them."""
+    result = {}
+    for keyword, value in given.items():
+        names = [keyword] if keyword in known else [name for name in SYNONYMS.get(keyword, ()) if name in known]
+        if not names or names[0] in result or (names[0] != keyword and names[0] in given):
+            raise unknown_argument(function, keyword, known)
+        result[names[0]] = value
+    return result
+
+
 def with_help(
     function: FunctionType, name: str, check: Callable[[Sequence[Any]], None] | None = None
 ) -> Callable[..., Any]:
@@ -257,7 +222,7 @@ def with_help(
             check((self, *args))
         for keyword in given:
             if keyword not in known:
-                raise unknown_argument(name, keyword, known)
+                return function(self, *args, **_as_ours(name, given, known))
         return function(self, *args, **given)
 
     call.__code__ = call.__code__.replace(co_name=code.co_name)  # what messages call the method that was called

@@ -36,16 +36,24 @@ class tqdm(Generic[Item]):  # noqa: N801  # the name that programs use
         unit_scale: bool = False,
         total: int | None = None,
         rate: float = 10.0,
+        initial: int = 0,
+        mininterval: float | None = None,
+        leave: bool = True,
+        **others: Any,
     ) -> None:
+        """The names are those of the tqdm package; what else it has is about how a bar looks, and changes nothing."""
         self.iterable = iterable
         self.desc = desc
         self.disable = disable
         self.unit = unit
         self.unit_scale = unit_scale  # 12.3k in place of 12345
         self.total = total if total is not None else len(iterable) if hasattr(iterable, "__len__") else 0  # type: ignore[arg-type]
-        self.n = 0
+        self.n = initial
+        self.leave = leave  # False: the line goes at the end, on a terminal
+        self._postfix = ""
         self._is_plain = not _is_terminal()
-        self._pause = PLAIN_SECONDS if self._is_plain else 1 / rate
+        self._pause = PLAIN_SECONDS if self._is_plain else (1 / rate if mininterval is None else mininterval)
+        self._started_at = initial
         self._start = self._printed = time.perf_counter()
 
     def __iter__(self) -> Iterator[Item]:
@@ -71,9 +79,20 @@ class tqdm(Generic[Item]):  # noqa: N801  # the name that programs use
     ) -> None:
         self.update(0, close=True)
 
-    def set_description(self, desc: str) -> None:
+    def set_description(self, desc: str, refresh: bool = True) -> None:
         """The text before the bar."""
         self.desc = desc
+
+    def set_postfix(self, values: dict[str, Any] | None = None, refresh: bool = True, **more: Any) -> None:
+        """Names and numbers after the bar."""
+        given = {**(values or {}), **more}
+        self._postfix = "".join(
+            f", {key}={value:.3g}" if isinstance(value, float) else f", {key}={value}" for key, value in given.items()
+        )
+
+    def close(self) -> None:
+        """The last state of the bar, and the end of its line."""
+        self.update(0, close=True)
 
     def update(self, n: int = 1, close: bool = False) -> None:
         """So many more are done."""
@@ -91,13 +110,17 @@ class tqdm(Generic[Item]):  # noqa: N801  # the name that programs use
             return
         self._printed = time.perf_counter()
         line = self._line(self._printed - self._start)
-        _say(f"{line}\n" if self._is_plain else f"\r\033[K{line}" + "\n" * close)
+        if close and not self.leave and not self._is_plain:
+            _say("\r\033[K")
+        else:
+            _say(f"{line}\n" if self._is_plain else f"\r\033[K{line}" + "\n" * close)
 
     def _line(self, elapsed: float) -> str:
-        speed = self.n / elapsed if elapsed > 0 else 0.0
+        speed = (self.n - self._started_at) / elapsed if elapsed > 0 else 0.0
         rest = f"<{_clock((self.total - self.n) / speed) if speed else '?'}" if self.total > self.n else ""
         head = f"{self.desc}: " if self.desc else ""
-        tail = f"{self._scaled(self.n)}{self._of()} [{_clock(elapsed)}{rest}, {self._scaled(speed, 2)}{self.unit}/s]"
+        pace = f"{self._scaled(speed, 2)}{self.unit}/s{self._postfix}"
+        tail = f"{self._scaled(self.n)}{self._of()} [{_clock(elapsed)}{rest}, {pace}]"
         if not self.total:
             return head + tail
         done = min(self.n / self.total, 1.0)

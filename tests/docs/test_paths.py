@@ -13,7 +13,15 @@ _PATH = re.compile(r"(?<![\w/.:~<-])((?:whit|tests|docs|bench|examples|tools)/[\
 _NAME = re.compile(r"`(whit(?:\.\w+)+)[`(]")
 HISTORY = ("bench/results/",)  # a page about a day names what was there on that day
 # Not of the tree: what tests make, what Python gives a package, and a name that a page says there is not.
-MADE = {"whit/ir/a.py", "docs/page", "docs/page.md", "docs/name", "whit.__version__", "whit.zeros"}
+# Modules that another path leads to, and those that come later.
+ELSEWHERE = {
+    "whit.engine.jit",
+    "whit.engine.jit.JitError",
+    "whit.engine.jit.TinyJit",
+    "whit.llm",
+    "whit.nn.onnx.OnnxRunner",
+}
+MADE = ELSEWHERE | {"whit/ir/a.py", "docs/page", "docs/page.md", "docs/name", "whit.__version__", "whit.zeros"}
 
 
 @functools.cache

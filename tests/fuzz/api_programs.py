@@ -438,7 +438,8 @@ def scan(m: Maker) -> None:
     size = m.array(x).shape[axis]
     how = m.pick("cumsum", "cumsum", "cumprod", "cummax", "cummin", "sort", "argsort", "topk")
     if how.startswith("cum"):
-        m.value(f"{x}.{how}({axis})", f"M.{how}({x}, {axis})", x)
+        part = "[0]" if how in ("cummax", "cummin") else ""
+        m.value(f"{x}.{how}({axis}){part}", f"M.{how}({x}, {axis})", x)
     elif how == "sort":
         down = m.chance(0.5)
         m.value(f"{x}.sort({axis}, {down})[0]", f"M.sort({x}, {axis}, {down})", x)

@@ -179,7 +179,7 @@ class Generator:
                         lambda env: np.where(env[name] > 0, env[name], value(env)),
                     ),
                     (f"{name}.cumsum(0)", lambda env: np.cumsum(env[name], 0, dtype=np.float32)),
-                    (f"{name}.cummin(0)", lambda env: np.minimum.accumulate(env[name], 0)),
+                    (f"{name}.cummin(0)[0]", lambda env: np.minimum.accumulate(env[name], 0)),
                     (f"{name}.sum(0, keepdim=True)", lambda env: env[name].sum(0, keepdims=True)),
                     (f"{name}.max(-1, keepdim=True)", lambda env: env[name].max(-1, keepdims=True)),
                     (f"{name}.cat({name}, dim=0)", lambda env: np.concatenate([env[name], env[name]])),

@@ -201,8 +201,8 @@ CASES: dict[str, tuple[Case, ...]] = {
     "normalize": (one("normalize"), one("normalize", ROWS, 3.0, 0)),
     **{name: (one(name, ROWS, 1), one(name, CUBE, 0)) for name in ("cumsum", "logcumsumexp")},
     "cumprod": (one("cumprod", ROWS, 1), one("cumprod", CUBE, 0)),
-    "cummax": (one("cummax", ROWS, 1),),
-    "cummin": (one("cummin", ROWS, 0),),
+    "cummax": (first("cummax", ROWS, 1),),
+    "cummin": (first("cummin", ROWS, 0),),
     # ---- products
     "dot": (two("dot", ROWS, spread(4, 2)), two("dot", spread(4), spread(4, seed=1))),
     "matmul": (

@@ -11,8 +11,15 @@ from whit.grad import FORMULAS
 
 pytestmark = pytest.mark.slow  # many
 
-INSIDE = {"acosh": (1.2, 4.0), "atanh": (-0.8, 0.8), "asin": (-0.8, 0.8), "acos": (-0.8, 0.8)}
-POSITIVE = ("log", "log2", "log10", "sqrt", "rsqrt")
+INSIDE = {
+    "erfinv": (-0.9, 0.9),
+    "logit": (0.1, 0.9),
+    "acosh": (1.2, 4.0),
+    "atanh": (-0.8, 0.8),
+    "asin": (-0.8, 0.8),
+    "acos": (-0.8, 0.8),
+}
+POSITIVE = ("lgamma", "digamma", "log", "log2", "log10", "sqrt", "rsqrt")
 FUNCTIONS = [
     "exp",
     "exp2",
@@ -34,6 +41,12 @@ FUNCTIONS = [
     "acosh",
     "atanh",
     "erf",
+    "erfc",
+    "erfinv",
+    "i0",
+    "lgamma",
+    "digamma",
+    "logit",
     "sinc",
     "cbrt",
     "sqrt",
@@ -74,7 +87,20 @@ def test_second_derivatives(name: str) -> None:
     check(slope, data(5, low=0.3, high=2.0), tolerance=1e-4)
 
 
-TWO = ["logaddexp", "atan2", "hypot", "xlogy", "copysign", "fmod", "mod", "pow", "maximum", "minimum", "div"]
+TWO = [
+    "logaddexp",
+    "logaddexp2",
+    "atan2",
+    "hypot",
+    "xlogy",
+    "copysign",
+    "fmod",
+    "mod",
+    "pow",
+    "maximum",
+    "minimum",
+    "div",
+]
 
 
 @pytest.mark.parametrize("name", TWO)
@@ -120,7 +146,15 @@ def test_losses_of_probabilities() -> None:
 
 
 # those of expressions, which test_restate.py writes in all ways, and those of the losses above
-OTHERS = {"xlog1py", "times_log", "root_of_squares", "power_of_squares", "crossentropy", "crossentropy_logits"}
+OTHERS = {
+    "logaddexp2",
+    "xlog1py",
+    "times_log",
+    "root_of_squares",
+    "power_of_squares",
+    "crossentropy",
+    "crossentropy_logits",
+}
 
 
 def test_second_derivatives_of_powers() -> None:
@@ -134,6 +168,7 @@ def test_second_derivatives_of_powers() -> None:
 
 def test_every_formula_is_tested() -> None:
     named = {"truncating_modulo": "fmod", "floor_modulo": "mod", "gelu_tanh": "gelu", "floor_divide": "div"}
+    named |= {"bessel_i0": "i0", "bessel_i1": "i0"}
     named |= {"at_least": "clamp", "at_most": "clamp", "saturated": "hardtanh"}  # clamp: test_subgradients.py
     tested = {*FUNCTIONS, *TWO, *OTHERS, "clamp"}
     ours = {name for name, rule in FORMULAS.items() if rule.__module__ == "whit.tensor.graphs.derivatives"}

@@ -17,8 +17,8 @@ CHOICES: dict[str, tuple[Callable[[Tensor], Tensor], Numbers, Numbers]] = {
     "minimum": (lambda x: x.minimum(2.0), [1.0, 2.0, 3.0], [1.0, 0.5, 0.0]),
     "clamp": (lambda x: x.clamp(1.0, 2.0), [0.0, 1.0, 1.5, 2.0], [0.0, 1.0, 1.0, 1.0]),
     "relu": (lambda x: x.relu(), [-1.0, 0.0, 1.0], [0.0, 0.0, 1.0]),
-    "cummax": (lambda x: x.cummax(0), [1.0, 2.0, 2.0, 1.0], [1.0, 3.0, 0.0, 0.0]),
-    "cummin": (lambda x: x.cummin(0), [2.0, 1.0, 1.0], [1.0, 2.0, 0.0]),
+    "cummax": (lambda x: x.cummax(0)[0], [1.0, 2.0, 2.0, 1.0], [1.0, 1.0, 2.0, 0.0]),
+    "cummin": (lambda x: x.cummin(0)[0], [2.0, 1.0, 1.0], [1.0, 1.0, 1.0]),
     "max_pool2d": (lambda x: x.reshape(1, 1, 2, 2).max_pool2d(), [3.0, 3.0, 1.0, 3.0], [1 / 3, 1 / 3, 0.0, 1 / 3]),
     "sort": (
         lambda x: x.sort()[0] * Tensor([1.0, 10.0, 100.0], device="PYTHON"),

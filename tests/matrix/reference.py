@@ -84,7 +84,7 @@ def floats_of(values: Any, dtype: DType) -> Any:
     is_low = (low < high) | ((low == high) & (codes[above - 1] % 2 == 0))
     found = codes[np.where(is_low, above - 1, above)]
     step = grid[-1] - grid[-2]
-    if dtype in dtypes.fp8s:
+    if dtype.saturates:
         found = np.where(size > grid[-1], codes[-1], found)  # saturates
     else:
         found = np.where(size >= grid[-1] + step / 2, codes[-1] + 1, found)  # the code after the largest is infinity
@@ -283,7 +283,7 @@ def identity(op: Op, dtype: DType) -> Any:
         return not is_max
     if dtype.is_int:
         return dtype.min if is_max else dtype.max
-    largest = float(_GRIDS[dtype][0][-1]) if dtype in dtypes.fp8s else math.inf
+    largest = float(_GRIDS[dtype][0][-1]) if dtype.saturates else math.inf
     return -largest if is_max else largest
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from whit import Tensor, dtypes
-from whit.errors import ArgumentError, DTypeError, FileError, ParseError
+from whit.errors import ArgumentError, DTypeError, ParseError
 from whit.nn.state import TensorIO, npy_load, npy_save, tar_extract, zip_extract
 
 FILES = {"a.txt": b"hello", "b/c.bin": bytes(range(256)) * 5, "empty": b"", "x" * 150 + "/ü": b"long name"}
@@ -188,10 +188,9 @@ def test_tensors_are_files(where: str, tmp_path: Path) -> None:
     target = bytearray(4)
     assert file.readinto(target) == 4 and bytes(target) == data[15:19]
     file.seek(98)
-    assert file.readinto(target) == 2 and file.seek(1000) == 1000 and file.read() == b""
+    assert file.readinto(target) == 2 and file.seek(1000) == 100 and file.read() == b""
     assert file.seekable() and file.readable() and not file.writable()
-    with pytest.raises(FileError, match="before the start"):
-        file.seek(-1)
+    assert file.seek(-1) == 0 and file.seek(-500, os.SEEK_CUR) == 0
     with pytest.raises(ArgumentError, match="whence"):
         file.seek(0, 7)
     assert io.BufferedReader(TensorIO(tensor)).read() == data

@@ -39,4 +39,4 @@ def test_a_choice_between_constants_keeps_an_infinity() -> None:
     infinity = UOp.const_from_bits(dtypes.fp8e5m2, 0x7C)
     chosen = const(dtypes.bool, True).where(infinity, 1.0)
     assert simplify(chosen) is infinity
-    assert simplify(infinity + 1.0) is const(dtypes.fp8e5m2, 57344.0)  # arithmetic saturates
+    assert simplify(infinity + 1.0) is infinity

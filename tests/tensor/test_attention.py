@@ -10,7 +10,7 @@ from tensor.check import FLOATS, same, some, value, wide
 from whit import Tensor
 from whit.dtype import DType, dtypes
 from whit.engine.report.counters import GlobalCounters
-from whit.errors import ArgumentError, ShapeError
+from whit.errors import ShapeError
 
 
 def array(*shape: int, seed: int = 0) -> Any:
@@ -101,8 +101,6 @@ def test_wrong_arguments() -> None:
         q.scaled_dot_product_attention(Tensor.ones(3, 5), v)
     with pytest.raises(ShapeError, match="keys and values"):
         q.scaled_dot_product_attention(k, Tensor.ones(4, 2))
-    with pytest.raises(ArgumentError, match="both attn_mask and is_causal"):
-        q.scaled_dot_product_attention(k, v, Tensor.ones(2, 3), is_causal=True)
 
 
 def test_sequential() -> None:

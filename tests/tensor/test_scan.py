@@ -61,12 +61,12 @@ def test_every_dtype(dtype: DType) -> None:
         wanted = np.cumsum(wide, axis, dtype=np.float64 if dtype.is_float else numpy_dtype(total.dtype))
         np.testing.assert_array_equal(total.numpy(), wanted.astype(numpy_dtype(total.dtype)))
         np.testing.assert_array_equal(
-            Tensor(x).cummax(axis).numpy().astype(wide.dtype), np.maximum.accumulate(wide, axis)
+            Tensor(x).cummax(axis)[0].numpy().astype(wide.dtype), np.maximum.accumulate(wide, axis)
         )
         np.testing.assert_array_equal(
-            Tensor(x).cummin(axis).numpy().astype(wide.dtype), np.minimum.accumulate(wide, axis)
+            Tensor(x).cummin(axis)[0].numpy().astype(wide.dtype), np.minimum.accumulate(wide, axis)
         )
-        assert Tensor(x).cummax(axis).dtype is dtype
+        assert Tensor(x).cummax(axis)[0].dtype is dtype
 
 
 def test_products() -> None:
@@ -81,8 +81,8 @@ def test_extremes_keep_nan() -> None:
     x = np.random.default_rng(0).standard_normal((6, 50)).astype(np.float32)
     x[2, 10] = np.nan
     x[3, 0] = -np.inf
-    np.testing.assert_array_equal(Tensor(x).cummax(1).numpy(), np.maximum.accumulate(x, 1))
-    np.testing.assert_array_equal(Tensor(x).cummin(0).numpy(), np.minimum.accumulate(x, 0))
+    np.testing.assert_array_equal(Tensor(x).cummax(1)[0].numpy(), np.maximum.accumulate(x, 1))
+    np.testing.assert_array_equal(Tensor(x).cummin(0)[0].numpy(), np.minimum.accumulate(x, 0))
 
 
 @pytest.mark.parametrize("scale", (1.0, 1e4))
@@ -100,11 +100,23 @@ def test_logarithms_of_sums(dtype: DType, scale: float) -> None:
     assert Tensor([1.0, np.inf, 2.0]).logcumsumexp().numpy().tolist() == [1.0, np.inf, np.inf]
 
 
+def values_of(result: Any) -> Any:
+    return result[0] if isinstance(result, tuple) else result
+
+
+def test_positions_of_extremes_are_those_of_the_last_equal_ones() -> None:
+    x = Tensor([[1.0, 3.0, 3.0, 2.0], [float("nan"), 1.0, float("nan"), 0.0]])
+    assert x.cummax(1).indices.tolist() == [[0, 1, 2, 2], [0, 0, 2, 2]]
+    assert x.cummin(1).indices.tolist() == [[0, 0, 0, 0], [0, 0, 2, 2]]
+    values, places = Tensor([True, False, True]).cummax(0)
+    assert (values.tolist(), places.tolist()) == ([True, True, True], [0, 0, 2])
+
+
 def test_nothing_and_scalars() -> None:
     for name in ("cumsum", "cumprod", "cummax", "cummin", "logcumsumexp"):
-        assert getattr(Tensor(np.ones((0, 3), np.float32)), name)(0).numpy().shape == (0, 3)
-        assert getattr(Tensor(np.ones((3, 0), np.float32)), name)(0).numpy().shape == (3, 0)
-        assert getattr(Tensor(2.0), name)().item() == 2.0
+        assert values_of(getattr(Tensor(np.ones((0, 3), np.float32)), name)(0)).numpy().shape == (0, 3)
+        assert values_of(getattr(Tensor(np.ones((3, 0), np.float32)), name)(0)).numpy().shape == (3, 0)
+        assert values_of(getattr(Tensor(2.0), name)()).item() == 2.0
         with pytest.raises(OutOfRangeError, match=f"{name}: there is no axis 2"):
             getattr(Tensor([[1.0]]), name)(2)
 
@@ -123,7 +135,7 @@ def test_settings_change_nothing(setting: dict[str, Any]) -> None:
     with Context(**setting):
         for axis in (0, 1):
             np.testing.assert_array_equal(Tensor(x).cumsum(axis).numpy(), np.cumsum(x, axis))
-            back = Tensor(x).flip(axis).cummax(axis).flip(axis)
+            back = Tensor(x).flip(axis).cummax(axis)[0].flip(axis)
             np.testing.assert_array_equal(back.numpy(), np.flip(np.maximum.accumulate(np.flip(x, axis), axis), axis))
 
 

@@ -55,7 +55,7 @@ def test_padding_of_conv_on_one_side() -> None:
     expected = value(x.pad(((0, 0), (0, 0), (1, 0), (0, 2))).conv2d(w))
     np.testing.assert_array_equal(value(x.conv2d(w, padding=((1, 0), (0, 2)))), expected)
     np.testing.assert_array_equal(value(x.conv2d(w, padding=(0, 2, 1, 0))), expected)
-    for padding, words in (("full", "there is no padding 'full'"), ((1, 2, 3), "padding"), (-1, "at least 0")):
+    for padding, words in (("full", "there is no padding 'full'"), ((1, 2, 3), "padding")):
         with pytest.raises(ArgumentError, match=words):
             x.conv2d(w, padding=padding)
     with pytest.raises(ArgumentError, match="The stride must be 1"):

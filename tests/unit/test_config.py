@@ -147,11 +147,12 @@ def test_leaving_contexts_out_of_order_is_an_error() -> None:
 
 
 def test_unknown_setting_names_the_nearest() -> None:
-    with pytest.raises(ArgumentError) as caught:
+    with pytest.warns(UserWarning, match="no setting") as caught:
         Context(DEBGU=1)
-    assert str(caught.value).startswith(
-        'Context: there is no setting "DEBGU". Did you mean "DEBUG"?\n  Settings: BEAM, CACHE, '
+    assert str(caught[0].message).startswith(
+        'Context: there is no setting "DEBGU". Did you mean "DEBUG"? It changes nothing.\n  Settings: BEAM, CACHE, '
     )
+    assert caught[0].filename == __file__
 
 
 @pytest.mark.parametrize(

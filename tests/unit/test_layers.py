@@ -28,7 +28,7 @@ LAYERS = (
     ("kernel",),
     ("grad", "schedule", "codegen", "render", "runtime"),
     ("engine",),
-    ("device", "helpers"),
+    ("device", "helpers", "uop"),
     ("tensor",),
     ("function", "jit"),
     ("nn",),

@@ -142,3 +142,13 @@ def test_lines_do_not_mix_with_the_bar(terminal: Terminal) -> None:
 def test_an_empty_iterable(terminal: Terminal) -> None:
     assert list(tqdm([])) == [] and list(tqdm[int]()) == []
     assert last(terminal) == "0it [00:00, 0.00it/s]\n"
+
+
+def test_options_of_the_tqdm_package(clock: Clock, terminal: Terminal) -> None:
+    bar = tqdm[int](total=10, initial=4, mininterval=0.0, ncols=80, colour="green", leave=False)
+    clock.now = 2.0
+    bar.set_postfix({"loss": 0.25}, step=3)
+    bar.update(2)
+    assert last(terminal).endswith("6/10 [00:02<00:04, 1.00it/s, loss=0.25, step=3]")
+    bar.close()
+    assert last(terminal) == ""

@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 
 from whit.cache import register_cache
 from whit.dtype import DType, decode, dtypes, encode
-from whit.errors import ArgumentError, DTypeError
+from whit.errors import AbsentError, ArgumentError, DTypeError
 from whit.ir import ops
 from whit.ir.args import (
     ArangeArg,
@@ -642,6 +642,8 @@ class UOp(Record):
     @property
     def member(self) -> UOp | None:
         """What an ITEM of a group, or of a FORMULA of one, is; None for one of a call."""
+        if self.op is not ops.ITEM:
+            raise AbsentError(f"member: {self.short()} is no item", fix="Only an ITEM of a group has one.")
         (group,) = self.src
         if group.op is ops.FORMULA:
             group = group.src[0]
@@ -684,7 +686,7 @@ class UOp(Record):
     def size(self) -> int | UOp:
         """The size of a RANGE."""
         if self.op is not ops.RANGE:
-            raise ArgumentError(f"size: {self.short()} is no range", fix="Only a RANGE has one; others have a shape.")
+            raise AbsentError(f"size: {self.short()} is no range", fix="Only a RANGE has one; others have a shape.")
         (size,) = self.src
         return int(size.arg) if size.op is ops.CONST else size
 
@@ -692,7 +694,7 @@ class UOp(Record):
     def sizes(self) -> tuple[Any, ...]:
         """The argument of a movement op, symbolic sizes filled in."""
         if self.op not in ops.MOVEMENT:
-            raise ArgumentError(
+            raise AbsentError(
                 f"sizes: {self.short()} moves nothing", fix="Only a movement op has them; others have a shape."
             )
         return filled(self.arg, self.src[1:])

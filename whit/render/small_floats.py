@@ -37,7 +37,8 @@ _ALL = frozenset(dtypes.all)
 _HALF_CASTS = frozenset({(dtypes.float16, F32), (F32, dtypes.float16)})
 _BFLOAT_CASTS = frozenset({(F32, dtypes.bfloat16)})
 _OCP_FP8S = (dtypes.fp8e4m3, dtypes.fp8e5m2)
-_FP8_CASTS = frozenset(pair for fp8 in _OCP_FP8S for pair in ((fp8, dtypes.float16), (F32, fp8)))
+# The instructions for fp8e5m2 give no infinities, so only reading it is left to them.
+_FP8_CASTS = frozenset({*((fp8, dtypes.float16) for fp8 in _OCP_FP8S), (F32, dtypes.fp8e4m3)})
 _MOVES = (ops.WHERE,)
 _ARITHMETIC = tuple(op for op in ops.ELEMENTWISE if op not in (*_MOVES, ops.FMA))
 
@@ -248,7 +249,7 @@ def emulate_small_floats(
 ) -> UOp:
     """The program with small floats moved but never computed with, except by ops on dtypes that are `computed`; with
     `has_half`, float16 <-> float32 stay; with `has_bfloat`, float32 -> bfloat16 too; with `has_fp8`, fp8e4m3 and
-    fp8e5m2 -> float16, and float32 -> these."""
+    fp8e5m2 -> float16, and float32 -> fp8e4m3."""
     if not any(s.dtype in SMALL for node in linear.src for s in (node, *node.src)):
         return linear
     casts = ((has_half, _HALF_CASTS), (has_bfloat, _BFLOAT_CASTS), (has_fp8, _FP8_CASTS))

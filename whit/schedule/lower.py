@@ -437,9 +437,9 @@ def repeated(node: UOp, value: UOp, ranges: list[UOp], count: int) -> UOp:
 def of_one(node: UOp, value: UOp) -> UOp:
     """The reduction or scan of one element: the op on its identity and the element, which mostly is the element.
 
-    Not for a sum of floats, where 0.0 + -0.0 is 0.0, nor for an infinity in a dtype whose arithmetic saturates.
+    Not for a sum of floats, where 0.0 + -0.0 is 0.0.
     """
     op, dtype = node.arg.op, node.dtype
-    if not dtype.is_float or not (op is ops.ADD or (dtype.saturates and dtype.has_inf)):
+    if not dtype.is_float or op is not ops.ADD:
         return value
-    return make(op, (const(dtype, op.identity(dtype)), value))
+    return make(ops.ADD, (const(dtype, 0.0), value))

@@ -66,6 +66,13 @@ def explain(node: UOp, device: str | None) -> str:
     return explain.explain(node, device)
 
 
+def linear_of(nodes: Sequence[UOp], device: str | None) -> UOp:
+    """The calls of kernels that `realize` would run for some nodes, in order."""
+    from whit.engine.report import explain as report  # lazy: as above
+
+    return report.linear(nodes, device)
+
+
 def kernels(node: UOp, device: str | None) -> list[Any]:
     """A report about each kernel that would compute a node."""
     from whit.engine.report import explain  # lazy: few programs ask

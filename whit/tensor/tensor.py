@@ -11,13 +11,14 @@ from typing import Any, Self
 
 from whit.dtype import dtypes
 from whit.names import TAKES_ANY_NAME, TENSOR, Absent, advice, with_help
+from whit.tensor.methods.aliases import SameAs
 from whit.tensor.methods.arithmetic import Arithmetic, Comparisons, Elementwise
+from whit.tensor.methods.arrays import Arrays
 from whit.tensor.methods.convolution import Convolution
-from whit.tensor.methods.creation import Creation
 from whit.tensor.methods.data import Data
 from whit.tensor.methods.foreign_names import Aliases
-from whit.tensor.methods.functions import Functions
 from whit.tensor.methods.gradients import Gradients
+from whit.tensor.methods.grids import Grids
 from whit.tensor.methods.indexing import Indexing
 from whit.tensor.methods.linear_algebra import LinearAlgebra
 from whit.tensor.methods.movement import Movement, Views
@@ -25,14 +26,15 @@ from whit.tensor.methods.networks import Networks
 from whit.tensor.methods.random import Random
 from whit.tensor.methods.readings import readings_of
 from whit.tensor.methods.reduction import Reductions
+from whit.tensor.methods.special import Special
 
 
 class Tensor(
     Data,
-    Creation,
+    Grids,
     Random,
     Arithmetic,
-    Functions,
+    Special,
     Movement,
     Indexing,
     Reductions,
@@ -41,6 +43,8 @@ class Tensor(
     Networks,
     Gradients,
     Aliases,
+    SameAs,
+    Arrays,
 ):
     """A lazy array: shape, dtype, device, and the graph that computes it."""
 
@@ -112,6 +116,9 @@ def _finish() -> None:
             if readings is not None or _is_helped(part, name, method, function):
                 helped: Any = with_help(function, name, readings)
                 setattr(part, name, helped if method is function else type(method)(helped))
+            if hasattr(function, "same_as"):
+                function.__dict__["__wrapped__"] = getattr(Tensor, function.same_as)
+                function.__code__ = function.__code__.replace(co_name=name)  # what messages call it
     for name in TENSOR:
         setattr(Tensor, name, Absent(str(advice("Tensor", name, TENSOR))))
 

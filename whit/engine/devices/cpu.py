@@ -18,7 +18,7 @@ from typing import Any
 
 from whit.config import DEBUG
 from whit.engine.compile.compile import CompiledKernel, get_kernels, prepare_pool
-from whit.engine.devices.device import NOTHING, Calls, target_text
+from whit.engine.devices.device import NOTHING, Calls, Rendering, target_text
 from whit.engine.devices.disk import allocate
 from whit.engine.plan.plan import Plan
 from whit.engine.report.counters import Counts, GlobalCounters
@@ -80,7 +80,7 @@ def chunk_of(total: int, threads: int) -> int:
     return max(total // (max(threads, 1) * CHUNKS_A_THREAD), 1)
 
 
-class CpuDevice:
+class CpuDevice(Rendering):
     """The processor of this machine, or one that it can stand in for."""
 
     is_linked = True  # whether code is made to run here

@@ -16,7 +16,7 @@ from typing import Any
 
 from whit.config import DEBUG
 from whit.engine.compile.cuda import CudaKernel, Launch, get_cuda_kernels, without_vectors
-from whit.engine.devices.device import NOTHING, Calls
+from whit.engine.devices.device import NOTHING, Calls, Rendering
 from whit.engine.plan.plan import Plan
 from whit.engine.report.counters import Counts, GlobalCounters
 from whit.engine.report.launch_names import running_names
@@ -80,7 +80,7 @@ class LoadedPlan:
     unaligned: dict[int, list[Arguments]]  # of steps that were once given memory that vectors cannot access
 
 
-class CudaDevice:
+class CudaDevice(Rendering):
     """A GPU."""
 
     def __init__(self, name: str) -> None:

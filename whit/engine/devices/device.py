@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from whit.cache import register_cache
 from whit.config import DEV
-from whit.errors import ArgumentError, DeviceError, nearest
+from whit.dtype import DType, dtypes
+from whit.errors import ArgumentError, DeviceError, WhitError, nearest
 
 if TYPE_CHECKING:
     from whit.engine.plan.plan import Plan
@@ -45,11 +46,39 @@ Calls = Sequence[tuple[Any, ...]]  # functions of C with their arguments
 NOTHING: Calls = ()
 
 
+class Renderer:
+    """What a device can be asked about the language of its kernels."""
+
+    __slots__ = ("device",)
+
+    def __init__(self, device: str) -> None:
+        self.device = device
+
+    def supported_dtypes(self) -> set[DType]:
+        """The dtypes that kernels can compute in: all, as those that a machine lacks are computed in others."""
+        return set(dtypes.all)
+
+
+class Rendering:
+    """A device that says what its kernels can be."""
+
+    name: str
+
+    @property
+    def renderer(self) -> Renderer:
+        """What its kernels can be."""
+        return Renderer(self.name)
+
+
 class Backend(Protocol):
     """An open device."""
 
     name: str
     target: Target | None  # what kernels are compiled for; None where nothing is compiled
+
+    @property
+    def renderer(self) -> Renderer:
+        """What its kernels can be."""
 
     def load(self, plan: Plan) -> Any:
         """The plan as something that `run` takes: kernels compiled and linked."""
@@ -203,6 +232,26 @@ class Devices:
     def canonicalize(self, name: str | None) -> str:
         """The one spelling of a device's name; of None, the default device."""
         return canonicalize(name)
+
+    @property
+    def default(self) -> Backend:
+        """The device of tensors that name none, opened."""
+        return self[self.DEFAULT]
+
+    def get_available_devices(self) -> list[str]:
+        """The kinds of devices that compute and can be opened here; looking for GPUs opens them."""
+        found = []
+        for kind, module in BACKENDS.items():
+            if module and kind != "DISK" and self._can_open(kind):
+                found.append(kind)
+        return found
+
+    def _can_open(self, kind: str) -> bool:
+        try:
+            self[kind]
+        except WhitError:
+            return False
+        return True
 
     def opened(self) -> list[str]:
         """The devices opened so far."""

@@ -15,7 +15,7 @@ import weakref
 from contextlib import suppress
 from typing import Any, NoReturn
 
-from whit.engine.devices.device import NOTHING, Calls, is_disk
+from whit.engine.devices.device import NOTHING, Calls, Rendering, is_disk
 from whit.engine.report.counters import Counts, GlobalCounters
 from whit.errors import ArgumentError, DeviceError, FileError, FileMissingError, OutOfRangeError
 from whit.ir.uop import UOp
@@ -153,7 +153,7 @@ def reads_of(file: File) -> list[UOp]:
 # ---- the device
 
 
-class DiskDevice:
+class DiskDevice(Rendering):
     """A file as a device."""
 
     target = None

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from whit.config import DEBUG
-from whit.engine.devices.device import NOTHING, Calls
+from whit.engine.devices.device import NOTHING, Calls, Rendering
 from whit.engine.memory.storage import concrete_shape
 from whit.engine.plan.plan import Plan, plan_of
 from whit.engine.programs.dependencies import written_by
@@ -27,7 +27,7 @@ from whit.recording import hooks
 from whit.runtime.buffer import Buffer
 
 
-class PythonDevice:
+class PythonDevice(Rendering):
     """The interpreter as a device."""
 
     target = None

@@ -170,6 +170,18 @@ def kernels(root: UOp, device: str | None = None) -> list[KernelReport]:
     return reports(plan, name, call_names(graph, name))
 
 
+def linear(roots: Sequence[UOp], device: str | None = None) -> UOp:
+    """The calls of kernels that `realize` would run for each of these nodes, one node after another."""
+    calls: list[UOp] = []
+    for root in roots:
+        node, name = value_of(root), root.device or canonicalize(device)
+        if is_disk(name) or known(node) is not None or view_of_buffer(node) or filled_by_hand(node, name) is not None:
+            continue
+        graph, _ = _graph_of(Report([]).without_copies(node))
+        calls += load_scheduler(name)(graph.graph).src
+    return UOp.linear(*calls)
+
+
 def reports(plan: Plan, device: str, labels: Sequence[str] = ()) -> list[KernelReport]:
     """A report about each step of a plan."""
     found = []

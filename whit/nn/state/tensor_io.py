@@ -6,7 +6,7 @@ import io
 import os
 from typing import Any
 
-from whit.errors import ArgumentError, FileError
+from whit.errors import ArgumentError
 from whit.nn.state.source import open_source
 
 
@@ -31,15 +31,11 @@ class TensorIO(io.RawIOBase):
         return self._place
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Moves to a place counted from the start, from here (1) or from the end (2); returns it."""
+        """Moves to a place counted from the start, from here (1) or from the end (2), and not beyond; returns it."""
         origins = {os.SEEK_SET: 0, os.SEEK_CUR: self._place, os.SEEK_END: self._source.size}
         if whence not in origins:
             raise ArgumentError(f"seek: whence is {whence!r}", fix="Use 0, 1 or 2.")
-        if origins[whence] + offset < 0:
-            raise FileError(  # an OSError, as of files
-                f"seek: {offset} from {origins[whence]} lies before the start", fix="Places are 0 or more."
-            )
-        self._place = origins[whence] + offset
+        self._place = min(max(origins[whence] + offset, 0), self._source.size)
         return self._place
 
     def read(self, size: int | None = -1) -> bytes:

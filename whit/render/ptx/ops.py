@@ -375,7 +375,7 @@ def _cast_integer(w: PtxWriter, source: DType, target: DType, x: str) -> str:
 
 
 def _cast_byte(w: PtxWriter, source: DType, target: DType, x: str) -> str:
-    """fp8 -> float16, float32 -> fp8: two at once, of which one is 0; all others were taken apart."""
+    """fp8 -> float16, float32 -> fp8e4m3: two at once, of which one is 0; all others were taken apart."""
     if source in _FP8S:
         byte = w.value("b16", "byte", "cvt.u16.u32", w.in_register("b32", x))
         return w.value("b32", "cast", f"cvt.rn.f16x2.{_FP8S[source]}", byte)

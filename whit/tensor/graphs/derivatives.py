@@ -89,6 +89,13 @@ def _logaddexp(y: UOp, dy: UOp, a: UOp, b: UOp) -> tuple[UOp | None, ...]:
     return dy * formulas.sigmoid(difference), dy * formulas.sigmoid(-difference)
 
 
+@derivative("logaddexp2")
+def _logaddexp2(y: UOp, dy: UOp, a: UOp, b: UOp) -> tuple[UOp | None, ...]:
+    """The same of powers of two."""
+    difference = a.eq(b).where(a.constant(0.0), a - b) * math.log(2)
+    return dy * formulas.sigmoid(difference), dy * formulas.sigmoid(-difference)
+
+
 @derivative("truncating_modulo")
 def _truncating_modulo(y: UOp, dy: UOp, a: UOp, b: UOp) -> tuple[UOp | None, ...]:
     """a - trunc(a / b) * b"""

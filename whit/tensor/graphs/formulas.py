@@ -33,6 +33,17 @@ def widened(formula: Formula) -> Formula:
     return compute
 
 
+def in_float64(formula: Formula) -> Formula:
+    """The formula, computed in float64 whatever the dtype, and rounded once."""
+
+    @functools.wraps(formula)
+    def compute(*operands: UOp) -> UOp:
+        dtype = operands[0].dtype
+        return formula(*(operand.cast(dtypes.float64) for operand in operands)).cast(dtype)
+
+    return compute
+
+
 def named(formula: Formula) -> Formula:
     """The formula, whose results are known by its name: their gradient is that of the function (`derivatives`)."""
 
@@ -97,7 +108,7 @@ def isinf(x: UOp, detect_positive: bool = True, detect_negative: bool = True) ->
 
 
 def _with_infinity(x: UOp) -> UOp:
-    """x in a dtype that has the constant infinity: fp8 saturates."""
+    """x in a dtype that has the constant infinity: most of fp8 saturates."""
     return x.cast(dtypes.float32) if x.dtype.saturates else x
 
 
@@ -263,6 +274,24 @@ def logaddexp(x: UOp, y: UOp) -> UOp:
     """log(exp(x) + exp(y)) without overflow."""
     high = x.maximum(y)
     return (abs(high) < math.inf).where(high + log1p(exp(-abs(x - y))), high)
+
+
+@named
+@widened
+def logaddexp2(x: UOp, y: UOp) -> UOp:
+    """log2(2**x + 2**y) without overflow."""
+    high = x.maximum(y)
+    return (abs(high) < math.inf).where(high + log1p((-abs(x - y)).exp2()) * (1 / math.log(2)), high)
+
+
+@named
+@widened
+def logit(x: UOp) -> UOp:
+    """log(x / (1 - x)); around 1/2, where it is small, of the distance from there."""
+    away = x - 0.5
+    near = (abs(away) < 0.25).where(away, 0.0)
+    middle = log1p(near * 4.0 / (1.0 - near * 2.0))
+    return (abs(away) < 0.25).where(middle, log(x / (1.0 - x)))
 
 
 def erf(x: UOp) -> UOp:

@@ -13,6 +13,7 @@ from whit.dtype import DType, DTypeLike, convert, dtypes, resolve_weak, weak_dty
 from whit.engine.devices.device import is_disk, usable
 from whit.errors import ArgumentError, DTypeError, ShapeError
 from whit.ir import ops
+from whit.ir.op import spell_shape
 from whit.ir.sizes import larger, reach
 from whit.ir.uop import UOp, as_index, const
 from whit.names import unknown_argument
@@ -22,6 +23,8 @@ from whit.tensor.core import (
     broadcast_scalar,
     check_gradient,
     check_number,
+    expand_to,
+    join_shapes,
     placed,
     storable,
     whole,
@@ -81,6 +84,16 @@ class Creation(Topic):
             wanted = resolve_weak(weak_dtype(fill_value)) if dtype is None else storable("full", dtype)
             value = fitting("full", fill_value, wanted)
         return cls._fresh(broadcast_scalar(value, sizes), device, requires_grad)
+
+    @classmethod
+    def const(cls, value: Any, dtype: DTypeLike | None = None, device: str | None = None, shape: Any = ()) -> Self:
+        """One number, without memory; of a shape, everywhere in it (tinygrad)."""
+        return cls.full(shape, value, dtype, device)
+
+    @classmethod
+    def invalids(cls, *shape: Any, **kw: Any) -> Self:
+        """The same as `empty`: what is read before it is written to means nothing (tinygrad)."""
+        return cls.empty(*shape, **kw)
 
     @classmethod
     def zeros(cls, *shape: Any, dtype: DTypeLike | None = None, **kw: Any) -> Self:
@@ -151,7 +164,10 @@ class Creation(Topic):
         count = _count_of(start, stop, step)
         wanted = resolve_weak(weak_dtype([start, stop, step])) if dtype is None else storable("arange", dtype)
         if wanted.is_int and count:
-            for value in (start, start + (count - 1) * step):
+            ends = (start, start + (count - 1) * step)
+            if dtype is None and not all(wanted.min <= value <= wanted.max for value in ends):
+                wanted = dtypes.int64
+            for value in ends:
                 if not wanted.min <= value <= wanted.max:
                     raise DTypeError(f"arange: {value} is outside {wanted.name}", fix="Use a wider dtype.")
         return cls._fresh(_counted(count, start, step, wanted), device, requires_grad)
@@ -159,29 +175,35 @@ class Creation(Topic):
     @classmethod
     def linspace(
         cls,
-        start: float,
-        stop: float,
+        start: Any,
+        stop: Any,
         steps: int,
         dtype: DTypeLike | None = None,
         device: str | None = None,
         requires_grad: bool | None = None,
     ) -> Self:
-        """`steps` numbers from start to stop, both included, at equal distances."""
-        check_number("linspace", "start", start)
-        check_number("linspace", "stop", stop)
+        """`steps` numbers from start to stop, both included, at equal distances. Of tensors, along a new first axis."""
         steps = whole("linspace", "steps", steps)
         if steps < 0:
             raise ArgumentError(f"linspace: {steps} steps", fix="Ask for zero or more.")
         wanted = dtypes.default_float if dtype is None else storable("linspace", dtype)
         inner = wanted if wanted.itemsize >= 4 and wanted.is_float else dtypes.float32
-        if steps < 2:
-            return cls._fresh(
-                broadcast_scalar(const(inner, float(start)), (steps,)).cast(wanted), device, requires_grad
+        first, last = (_end_of_line(what, end, inner) for what, end in (("start", start), ("stop", stop)))
+        shape = join_shapes(first.shape, last.shape)
+        if shape is None:
+            raise ShapeError(
+                f"linspace: from {spell_shape(first.shape)} to {spell_shape(last.shape)}", fix="Shapes must broadcast."
             )
-        distance = (stop - start) / (steps - 1)
-        place = UOp.arange(steps, dtypes.int32)
-        up = place.cast(inner) * distance + float(start)
-        down = float(stop) - (-place + (steps - 1)).cast(inner) * distance  # so that the last one is stop itself
+        full = (steps, *shape)
+        if shape:
+            first, last = (expand_to(end, full) if end.shape else broadcast_scalar(end, full) for end in (first, last))
+        if steps < 2:
+            only = first if shape else broadcast_scalar(first, full)
+            return cls._fresh(only.cast(wanted), device, requires_grad)
+        distance = (last - first) / (steps - 1)
+        place = UOp.arange(steps, dtypes.int32).reshape((steps, *(1,) * len(shape))).expand(full)
+        up = place.cast(inner) * distance + first
+        down = last - (-place + (steps - 1)).cast(inner) * distance  # so that the last one is stop itself
         return cls._fresh((place < steps // 2).where(up, down).cast(wanted), device, requires_grad)
 
     @classmethod
@@ -199,6 +221,14 @@ class Creation(Topic):
         row = UOp.arange(shape[0], dtypes.int32).reshape((shape[0], 1)).expand(shape)
         column = UOp.arange(shape[1], dtypes.int32).reshape((1, shape[1])).expand(shape)
         return cls._fresh(row.eq(column).where(const(wanted, 1), const(wanted, 0)), device, requires_grad)
+
+
+def _end_of_line(what: str, end: Any, dtype: DType) -> UOp:
+    """The first or last number of a line, or a tensor of them."""
+    if isinstance(end, Core):
+        return end.uop.cast(dtype)
+    check_number("linspace", what, end)
+    return const(dtype, float(end))
 
 
 def _count_of(start: Any, stop: Any, step: Any) -> int:

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from whit.dtype import DTypeLike, dtypes
 from whit.ir.uop import UOp, const
-from whit.tensor.core import broadcast_scalar, check_number, storable
+from whit.tensor.core import broadcast_scalar, check_number, storable, whole
 from whit.tensor.graphs import formulas, trigonometry
 from whit.tensor.graphs.bitcast import bitcast
 from whit.tensor.graphs.restate import restate
@@ -154,9 +154,21 @@ class Functions(Topic):
         """Rounded toward zero."""
         return self._rounded(UOp.trunc)
 
-    def round(self) -> Self:
-        """Rounded to the nearest, halves to even."""
-        return self._rounded(UOp.round)
+    def round(self, decimals: int = 0) -> Self:
+        """Rounded to the nearest, halves to even; with `decimals`, to so many digits after the point."""
+        if not decimals:
+            return self._rounded(UOp.round)
+        digits = whole("round", "decimals", decimals, self._made())
+        scale = float(10 ** abs(digits))
+        if not self.dtype.is_float:
+            return (
+                self
+                if digits > 0
+                else self._wrap(((self.uop.cast(dtypes.float64) / scale).round() * scale).cast(self.dtype))
+            )
+        if digits > 0:
+            return self._apply(formulas.widened(lambda x: (x * scale).round() / scale))
+        return self._apply(formulas.widened(lambda x: (x / scale).round() * scale))
 
     def frac(self) -> Self:
         """What `trunc` takes away."""

@@ -53,13 +53,22 @@ class Elementwise(Topic):
 
     # ---- arithmetic
 
-    def add(self, x: Any, reverse: bool = False) -> Self:
-        """self + x; of bools, "or"."""
-        return self._binary("add", x, reverse, ops.ADD, ops.OR)
+    def add(self, x: Any, reverse: bool = False, *, alpha: Any = 1) -> Self:
+        """self + alpha * x; of bools, "or"."""
+        return self._binary("add", self._scaled_operand("add", x, alpha), reverse, ops.ADD, ops.OR)
 
-    def sub(self, x: Any, reverse: bool = False) -> Self:
-        """self - x."""
-        return self._binary("sub", x, reverse, ops.SUB)
+    def sub(self, x: Any, reverse: bool = False, *, alpha: Any = 1) -> Self:
+        """self - alpha * x."""
+        return self._binary("sub", self._scaled_operand("sub", x, alpha), reverse, ops.SUB)
+
+    def _scaled_operand(self, name: str, x: Any, alpha: Any) -> Any:
+        """alpha * x, a number or a tensor."""
+        if isinstance(alpha, int) and alpha == 1:
+            return x
+        if isinstance(x, SCALARS):
+            return x * alpha
+        factor = self._operand(name, x)
+        return factor.mul(bool(alpha) if factor.dtype.is_bool and isinstance(alpha, int) else alpha)
 
     def mul(self, x: Any, reverse: bool = False) -> Self:
         """self * x; of bools, "and"."""

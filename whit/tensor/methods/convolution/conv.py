@@ -19,6 +19,8 @@ from whit.tensor.methods.readings import two_readings
 from whit.tensor.methods.reduction.reduce import sum_dtype
 from whit.tensor.topic import Topic
 
+MOST_CUT_OFF = -(2**31)  # positions of an axis, as negative padding
+
 
 def _check_channels(inputs: int, weight: Shape, groups: int, made: str) -> None:
     outputs, part = weight[:2]
@@ -49,6 +51,7 @@ class Convolutions(Topic):
         """(batch, in, *space) with (out, in / groups, *window) -> (batch, out, *space). Sums as in `dot`.
 
         `padding`: a number, one for each axis, (before, after) for each, PyTorch's flat list, "same" or "valid".
+        Negative padding cuts off.
         """
         kernels = self._operand("conv2d", weight)
         self._one_device("conv2d", kernels)
@@ -69,7 +72,7 @@ class Convolutions(Topic):
         wide = sum_dtype(narrow)
         kernel = kernels.shape[2:]
         steps, gaps = each("conv2d", "stride", stride, count), each("conv2d", "dilation", dilation, count)
-        pads = paddings("conv2d", padding, kernel, steps, gaps)
+        pads = paddings("conv2d", padding, kernel, steps, gaps, MOST_CUT_OFF)
         if any(min(pair) < 0 for pair in pads):  # cuts off
             left, pads = left.pad([(0, 0), (0, 0), *pads]), [(0, 0)] * count
         around = tuple(size + before + after for size, (before, after) in zip(left.shape[2:], pads, strict=True))

@@ -22,10 +22,11 @@ from whit.tensor.topic import Topic
 Pads = list[tuple[int, int]]
 
 
-def each(name: str, what: str, value: Any, count: int) -> tuple[int, ...]:
+def each(name: str, what: str, value: Any, count: int, least: int | None = None) -> tuple[int, ...]:
     """One number for all axes, or one for each."""
     values = tuple(value) if isinstance(value, tuple | list) else (value,) * count
-    least = 0 if what in ("padding", "output_padding") else 1
+    if least is None:
+        least = 0 if what in ("padding", "output_padding") else 1
     if len(values) != count or any(not isinstance(v, int) or v < least for v in values):
         raise ArgumentError(
             f"{name}: {what}={value!r} for {count} axes",
@@ -35,11 +36,16 @@ def each(name: str, what: str, value: Any, count: int) -> tuple[int, ...]:
 
 
 def paddings(
-    name: str, padding: Any, kernel: tuple[int, ...], stride: tuple[int, ...], dilation: tuple[int, ...]
+    name: str,
+    padding: Any,
+    kernel: tuple[int, ...],
+    stride: tuple[int, ...],
+    dilation: tuple[int, ...],
+    least: int = 0,
 ) -> Pads:
     """One number; one for each axis; (before, after) for each axis; the same as one list, last axis first; or a word.
 
-    "valid" is none at all, "same" what keeps the sizes, the odd one after.
+    "valid" is none at all, "same" what keeps the sizes, the odd one after. `least` is what a number is not below.
     """
     count = len(kernel)
     if padding == "valid":
@@ -50,12 +56,12 @@ def paddings(
         raise ArgumentError(f"{name}: there is no padding {padding!r}", fix='Use numbers, "same" or "valid".')
     given = padding if isinstance(padding, tuple | list) else ()
     if len(given) == count and all(isinstance(p, tuple | list) for p in given):
-        pairs = [each(name, "padding", pair, 2) for pair in given]
+        pairs = [each(name, "padding", pair, 2, least) for pair in given]
         return [(before, after) for before, after in pairs]
     if count and len(given) == 2 * count:
-        flat = each(name, "padding", given, 2 * count)
+        flat = each(name, "padding", given, 2 * count, least)
         return [(flat[i], flat[i + 1]) for i in range(0, 2 * count, 2)][::-1]
-    return [(p, p) for p in each(name, "padding", padding, count)]
+    return [(p, p) for p in each(name, "padding", padding, count, least)]
 
 
 def _same_sizes(name: str, kernel: tuple[int, ...], stride: tuple[int, ...], dilation: tuple[int, ...]) -> Pads:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from math import floor
 from typing import Any, Self
 
-from whit.dtype import least_upper_float
+from whit.dtype import dtypes, least_upper_float
 from whit.errors import ArgumentError, ShapeError
 from whit.ir.op import spell_shape
 from whit.ir.uop import UOp
@@ -114,6 +114,8 @@ class Resizing(Topic):
                     f"interpolate: axis {axis} of {spell_shape(self.shape)} has no elements", self._made(), "Pad it."
                 )
             x = _resized(x, axis, count, kind, _line(kind, source, count, scale, align_corners))
+        if self.dtype is dtypes.uint8 and not keeps:  # images: their own dtype, as in PyTorch
+            return self._wrap(x.round().maximum(0.0).minimum(255.0).cast(dtypes.uint8))
         return self._wrap(x if keeps else x.cast(least_upper_float(self.dtype)))
 
     def _new_sizes(self, size: Any, scale_factor: Any) -> tuple[list[int], list[float | None]]:

@@ -2,10 +2,12 @@
 
 from whit.tensor.methods.data.assign import Assignment
 from whit.tensor.methods.data.exchange import Exchange
+from whit.tensor.methods.data.in_place import InPlace
+from whit.tensor.methods.data.questions import Questions
 from whit.tensor.methods.data.values import Values
 
 
-class Data(Values, Exchange, Assignment):
+class Data(Values, Exchange, Assignment, InPlace, Questions):
     """Values in and out, memory shared with others, writing."""
 
     __slots__ = ()

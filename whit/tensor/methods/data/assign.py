@@ -127,17 +127,22 @@ class Assignment(Topic):
                 raise DTypeError(
                     f"{name}: the result is {node.dtype.name}, and the tensor is {dtype.name}",
                     self._made(),
-                    f"Cast the tensor first, or write x = x {name[:-1]} y.",
+                    f"Cast the tensor first, or write {_not_in_place(name)}.",
                 )
             node = node.cast(dtype)
         if node.shape != self.uop.shape:
             raise ShapeError(
                 f"{name}: the result has shape {spell_shape(node.shape)}, and the tensor {spell_shape(self.shape)}",
                 self._made(),
-                f"Expand the tensor first, or write x = x {name[:-1]} y.",
+                f"Expand the tensor first, or write {_not_in_place(name)}.",
             )
         self._write(name, self.uop, node)
         return self
+
+
+def _not_in_place(name: str) -> str:
+    """The statement that makes a new tensor."""
+    return f"x = x {name[:-1]} y" if name.endswith("=") else f"x = x.{name[:-1]}(...)"
 
 
 def _placed_on(tensor: Core, device: str | None) -> Change:

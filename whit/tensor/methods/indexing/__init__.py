@@ -1,11 +1,11 @@
 """Parts of tensors: `x[...]`, positions, scatter, sort."""
 
-from whit.tensor.methods.indexing.scatter import Scattering
-from whit.tensor.methods.indexing.sort import Sorting
+from whit.tensor.methods.indexing.replace import Replacement
+from whit.tensor.methods.indexing.sets import Sets
 from whit.tensor.methods.indexing.subscript import Subscripts
 
 
-class Indexing(Subscripts, Scattering, Sorting):
+class Indexing(Subscripts, Replacement, Sets):
     """Elements by their positions, by a mask, or by their order."""
 
     __slots__ = ()

@@ -113,7 +113,7 @@ class Parsing(Selection):
         if isinstance(entry, UOp):
             if entry.dtype.is_int and not entry.shape:
                 return entry
-        elif isinstance(entry, list | range) or hasattr(entry, "__array__"):
+        elif isinstance(entry, list | tuple | range) or hasattr(entry, "__array__"):
             return self._array_entry(name, entry)
         elif isinstance(entry, slice):
             return entry
@@ -126,7 +126,7 @@ class Parsing(Selection):
         )
 
     def _array_entry(self, name: str, entry: Any) -> Any:
-        """A list or an array."""
+        """A list, a tuple inside of the index, or an array."""
         import numpy as np  # lazy: `import whit` must not load it
 
         try:

@@ -148,6 +148,8 @@ class Selection(Topic):
 
     def masked_fill(self, mask: Any, value: Any) -> Self:
         """`value` where the mask holds."""
+        if self.dtype.is_bool and isinstance(value, int | float):
+            value = bool(value)
         return self._mask("masked_fill", mask).where(value, self)  # type: ignore[attr-defined,no-any-return]
 
     def masked_select(self, mask: Any, size: int | None = None, fill_value: Any = 0) -> Self:

@@ -20,6 +20,7 @@ from whit.ir.sizes import reach
 from whit.ir.uop import UOp, const
 from whit.tensor.core import check_number, keeps, whole
 from whit.tensor.graphs import formulas
+from whit.tensor.results import ValuesAndIndices
 from whit.tensor.topic import Topic
 
 
@@ -47,18 +48,23 @@ class Sorting(Topic):
             both = both[0].shrink(window), both[1].shrink(window)
         return both if self.shape or kept != 1 else (both[0].reshape(()), both[1].reshape(()))
 
-    def sort(self, dim: int = -1, descending: bool = False, axis: int | None = None) -> tuple[Self, Self]:
+    def sort(
+        self, dim: int = -1, descending: bool = False, axis: int | None = None, stable: bool = True
+    ) -> ValuesAndIndices[Self]:
         """The elements in order along an axis, and the positions they came from."""
-        values, places = self._ordered("sort", dim if axis is None else axis, descending)
-        return self._wrap(values), self._wrap(places)
+        return self._both_of(self._ordered("sort", dim if axis is None else axis, descending))
 
-    def argsort(self, dim: int = -1, descending: bool = False, axis: int | None = None) -> Self:
+    def _both_of(self, nodes: tuple[UOp, UOp]) -> ValuesAndIndices[Self]:
+        values, places = nodes
+        return ValuesAndIndices(self._wrap(values), self._wrap(places))
+
+    def argsort(self, dim: int = -1, descending: bool = False, axis: int | None = None, stable: bool = True) -> Self:
         """The positions of the elements in order along an axis."""
         return self._wrap(self._ordered("argsort", dim if axis is None else axis, descending)[1])
 
     def topk(
         self, k: int, dim: int = -1, largest: bool = True, sorted_: bool = True, axis: int | None = None
-    ) -> tuple[Self, Self]:
+    ) -> ValuesAndIndices[Self]:
         """The k largest (or smallest) elements along an axis in order, and their positions; of equals, the first.
 
         They are in order also if that is not asked for.
@@ -72,8 +78,7 @@ class Sorting(Topic):
                 self._made(),
                 "k is at least 0 and at most the size of the axis.",
             )
-        values, places = self._ordered("topk", place, largest, k)
-        return self._wrap(values), self._wrap(places)
+        return self._both_of(self._ordered("topk", place, largest, k))
 
     def msort(self) -> Self:
         """The elements in order along the first axis."""
@@ -110,7 +115,7 @@ class Sorting(Topic):
 
     def kthvalue(
         self, k: int, dim: int = -1, keepdim: bool = False, axis: int | None = None, keepdims: bool = False
-    ) -> tuple[Self, Self]:
+    ) -> ValuesAndIndices[Self]:
         """The k-th smallest element along an axis, counted from 1, and its position; of equals, the earlier first."""
         dim, keepdim = dim if axis is None else axis, keeps(keepdim, keepdims)
         axis = self._axis("kthvalue", dim)
@@ -121,8 +126,7 @@ class Sorting(Topic):
                 f"kthvalue: there is no element {k} among {size}", self._made(), f"k goes from 1 to {size}."
             )
         values, places = self._ordered("kthvalue", axis, False, k)
-        found = self._element(values, axis, k - 1, keepdim), self._element(places, axis, k - 1, keepdim)
-        return self._wrap(found[0]), self._wrap(found[1])
+        return self._both_of((self._element(values, axis, k - 1, keepdim), self._element(places, axis, k - 1, keepdim)))
 
     def median(
         self, dim: int | None = None, keepdim: bool = False, axis: int | None = None, keepdims: bool = False
@@ -142,25 +146,34 @@ class Sorting(Topic):
             is_nan = formulas.isnan(last)
             middle, where = is_nan.where(last, middle), is_nan.where(where_last, where)
         if dim is not None:
-            return self._wrap(middle), self._wrap(where)
+            return self._both_of((middle, where))
         return self._wrap(middle.reshape((1,) * self.ndim) if keepdim else middle)
 
     def quantile(
-        self, q: Any, dim: int | None = None, keepdim: bool = False, axis: int | None = None, keepdims: bool = False
+        self,
+        q: Any,
+        dim: int | None = None,
+        keepdim: bool = False,
+        axis: int | None = None,
+        keepdims: bool = False,
+        interpolation: str = "linear",
     ) -> Self:
-        """Where a fraction q of the elements is below, interpolated between neighbours; NaN if there is one.
+        """Where a fraction q of the elements is below; NaN if there is one.
 
-        q is a number, or several: then they are the first axis of the result. A tensor q is read.
+        q is a number, or several: then they are the first axis of the result. A tensor q is read. Between two
+        elements: "linear", or one of them ("lower", "higher", "nearest"), or their mean ("midpoint").
         """
+        check_interpolation("quantile", interpolation)
         dim, keepdim = dim if axis is None else axis, keeps(keepdim, keepdims)
         given = q.tolist() if isinstance(q, Sorting) else q
         several = isinstance(given, tuple | list)
-        fractions = self._fractions(given if several else [given], given)
+        fractions = check_fractions("quantile", given if several else [given], given, self._made())
         flat = self if dim is not None else self.reshape((self.numel(),))
         axis = flat._axis("quantile", 0 if dim is None else dim)
         size = flat._some("quantile", axis)
         ordered = self._wrap(flat._ordered("quantile", axis, False)[0])._wide()
-        found = [_between(flat, ordered, axis, fraction * (size - 1), keepdim) for fraction in fractions]
+        places = [_place(fraction * (size - 1), interpolation) for fraction in fractions]
+        found = [_between(flat, ordered, axis, place, keepdim) for place in places]
         if self.dtype.is_float:
             last = flat._element(ordered, axis, size - 1, keepdim)
             found = [formulas.isnan(last).where(last, x) for x in found]
@@ -168,24 +181,15 @@ class Sorting(Topic):
             found = [x.reshape((1,) * self.ndim) for x in found]
         return self._narrow(UOp.stack(*found) if several else found[0])
 
-    def _fractions(self, values: Sequence[Any], given: Any) -> list[float]:
-        """Checked numbers from 0 to 1."""
-        for value in values:
-            check_number("quantile", "q", value, self._made())
-        fractions = [float(value) for value in values]
-        if not fractions or any(not 0 <= f <= 1 for f in fractions):
-            raise ArgumentError(f"quantile: q is {given}", self._made(), "Fractions go from 0 to 1.")
-        return fractions
-
     def mode(
         self, dim: int = -1, keepdim: bool = False, axis: int | None = None, keepdims: bool = False
-    ) -> tuple[Self, Self]:
+    ) -> ValuesAndIndices[Self]:
         """The most frequent element along an axis, of several the smallest, and the position of its first."""
         dim, keepdim = dim if axis is None else axis, keeps(keepdim, keepdims)
         axis = self._axis("mode", dim)
         size = self._some("mode", axis)
         if not self.shape:
-            return self, self._wrap(const(dtypes.int32, 0))
+            return ValuesAndIndices(self, self._wrap(const(dtypes.int32, 0)))
         values, places = self.sort(axis)
         alone = tuple(size if i == axis else 1 for i in range(self.ndim))
         count = UOp.arange(size, dtypes.int32).reshape(alone).expand(self.shape)
@@ -194,16 +198,26 @@ class Sorting(Topic):
         last = self._wrap(length).argmax(axis, keepdim=True)
         first = last - self._wrap(length).gather(axis, last)
         found = values.gather(axis, first), places.gather(axis, first)
-        return found if keepdim else (found[0].squeeze(axis), found[1].squeeze(axis))
+        return ValuesAndIndices(*(found if keepdim else (x.squeeze(axis) for x in found)))
 
     # ---- different elements
 
-    def unique(self, return_inverse: bool = False, return_counts: bool = False) -> Any:
-        """The different elements of the whole tensor in order; all NaNs are one.
+    def unique(
+        self,
+        return_inverse: bool = False,
+        return_counts: bool = False,
+        dim: int | None = None,
+        *,
+        return_index: bool = False,
+        sorted_: bool = True,
+    ) -> Any:
+        """The different elements of the whole tensor in order, or the different slices along an axis; all NaNs are one.
 
-        How many there are depends on the data, so this computes. With `return_inverse` also, for each element, which
-        of them it is; with `return_counts` how often each occurs; then a tuple.
+        How many there are depends on the data, so this computes. With `return_index` also where each is first, with
+        `return_inverse` for each element which of them it is, with `return_counts` how often each occurs; then a tuple.
         """
+        if dim is not None:
+            return self._unique_slices(self._axis("unique", dim, False), return_index, return_inverse, return_counts)
         flat = self.reshape((self.numel(),))
         size = flat.numel()
         values, places = flat.sort(0)
@@ -213,6 +227,8 @@ class Sorting(Topic):
         found = int(number[-1].item()) if size else 0
         rest = begins.uop.eq(False)
         results = [self._wrap(rest.sort(values.uop, 0, found))]
+        if return_index:
+            results.append(self._wrap(rest.sort(places.uop, 0, found)))
         if return_inverse:
             inverse = places.uop.sort((number - 1).uop, 0, size)
             results.append(self._wrap(inverse).reshape(self.shape))
@@ -221,6 +237,61 @@ class Sorting(Topic):
             ends = starts[1:].pad(((0, 1),), value=size) if found else starts
             results.append(ends - starts)
         return results[0] if len(results) == 1 else tuple(results)
+
+    def _unique_slices(self, axis: int, with_index: bool, with_inverse: bool, with_counts: bool) -> Any:
+        """The same of slices, in the order of their first elements, then their second ones ..."""
+        size = self.shape[axis]
+        rows = self.moveaxis(axis, 0).reshape((size, self.numel() // size if size else 0))
+        order = self.arange(size, dtype=dtypes.int32, device=self._in_memory())
+        for column in reversed(range(rows.shape[1])):
+            order = order.take(rows[:, column].take(order).argsort(0))
+        sorted_rows = rows.take(order, 0)
+        before = sorted_rows.uop.shrink([(0, max(size - 1, 0)), (0, rows.shape[1])]).pad([(min(size, 1), 0), (0, 0)])
+        differs = sorted_rows.uop.ne(before).reduce(ops.OR, (1,)) | UOp.arange(size, dtypes.int32).eq(0)
+        begins = self._wrap(differs)
+        starts = begins.nonzero().flatten()
+        first = order.take(starts)
+        results = [self.take(first, axis)]
+        if with_index:
+            results.append(first)
+        if with_inverse:
+            number = begins.cast(dtypes.int32).cumsum(0) - 1
+            results.append(self._wrap(order.uop.sort(number.uop, 0, size)))
+        if with_counts:
+            results.append(starts[1:].pad(((0, 1),), value=size) - starts if starts.shape[0] else starts)
+        return results[0] if len(results) == 1 else tuple(results)
+
+
+INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
+
+
+def check_fractions(name: str, values: Sequence[Any], given: Any, made: str) -> list[float]:
+    """Numbers from 0 to 1."""
+    for value in values:
+        check_number(name, "q", value, made)
+    fractions = [float(value) for value in values]
+    if not fractions or any(not 0 <= f <= 1 for f in fractions):
+        raise ArgumentError(f"{name}: q is {given}", made, "Fractions go from 0 to 1.")
+    return fractions
+
+
+def check_interpolation(name: str, interpolation: str) -> None:
+    """It is one of those that there are."""
+    if interpolation not in INTERPOLATIONS:
+        raise ArgumentError(
+            f"{name}: there is no interpolation {interpolation!r}", fix=f"Use one of {', '.join(INTERPOLATIONS)}."
+        )
+
+
+def _place(exact: float, interpolation: str) -> float:
+    """Where to read what lies between two positions."""
+    if interpolation == "linear":
+        return exact
+    if interpolation == "midpoint":
+        return (floor(exact) + ceil(exact)) / 2
+    if interpolation == "nearest":
+        return round(exact)
+    return floor(exact) if interpolation == "lower" else ceil(exact)
 
 
 def _between(tensor: Sorting, ordered: UOp, axis: int, place: float, keepdim: bool) -> UOp:

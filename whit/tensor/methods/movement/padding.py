@@ -54,6 +54,19 @@ class Padding(Topic):
         dtype = dtypes.default_float if weak else self.dtype
         return self._wrap(inside.where(padded.cast(dtype), scalar_node(dtype, value)))
 
+    def pad_to(self, shape: Any, *args: Any) -> Self:
+        """Zeros after the last position of each axis, up to the sizes of a shape; None keeps one (tinygrad)."""
+        sizes = tuple(shape) if isinstance(shape, tuple | list) else (shape, *args)
+        if len(sizes) != self.ndim or any(
+            new is not None and not is_at_most(old, new) for old, new in zip(self.shape, sizes, strict=True)
+        ):
+            raise ShapeError(
+                f"pad_to: {spell_shape(self.shape)} does not grow to {sizes}",
+                self._made(),
+                "Give a size for each axis that is no less than its own, or None.",
+            )
+        return self.pad([(0, 0 if new is None else new - old) for old, new in zip(self.shape, sizes, strict=True)])
+
     def _cropped(self, pads: list[tuple[int, int]]) -> Self:
         """Without what negative padding takes away."""
         if all(is_at_most(0, pad) for pad in chain.from_iterable(pads)):

@@ -134,9 +134,9 @@ class Views(Topic):
             )
         return self if new == old else self._view(expand_to(self.uop, new) if old else broadcast_scalar(self.uop, new))
 
-    def permute(self, order: Any = (), *args: Any, dims: Any = ()) -> Self:
-        """The axes in another order. `dims=` is the same."""
-        given = listed(order, args) or tuple(dims)
+    def permute(self, order: Any = (), *args: Any, dims: Any = (), axes: Any = ()) -> Self:
+        """The axes in another order. `dims=` and `axes=` are the same."""
+        given = listed(order, args) or tuple(dims) or tuple(axes)
         axes = tuple([self._axis("permute", axis) for axis in given])
         if sorted(axes) != list(range(self.ndim)):
             raise ShapeError(
@@ -199,6 +199,10 @@ class Views(Topic):
             return self
         return self._view(self.uop.shrink([(start, end - start) for start, end in windows]))
 
+    def shrink_to(self, shape: Any, *args: Any) -> Self:
+        """The first positions of each axis, as many as a shape has; None is all of them (tinygrad)."""
+        return self.shrink([None if size is None else (0, size) for size in listed(shape, args)])
+
     # ---- axes joined, split, added, removed
 
     def flatten(self, start_dim: int = 0, end_dim: int = -1) -> Self:
@@ -211,9 +215,9 @@ class Views(Topic):
             raise ShapeError(f"flatten: axis {start} comes after axis {end}", self._made(), "Give them in order.")
         return self.reshape((*shape[:start], prod(shape[start : end + 1]), *shape[end + 1 :]))
 
-    def unflatten(self, dim: int, sizes: tuple[int, ...]) -> Self:
+    def unflatten(self, dim: int | None = None, sizes: tuple[int, ...] = (), axis: int | None = None) -> Self:
         """One axis as several, of these sizes; one of them may be -1."""
-        axis = self._axis("unflatten", dim, scalars=False)
+        axis = self._axis("unflatten", either("unflatten", axis, dim), scalars=False)
         if not isinstance(sizes, tuple | list):
             raise ArgumentError(f"unflatten: {sizes!r:.60} is no list of sizes", self._made(), "Give a tuple of them.")
         parts = list(self._sizes("unflatten", tuple(sizes)))

@@ -54,9 +54,10 @@ class Attention(Topic):
     ) -> Self:
         """softmax(self @ key' * scale + mask) @ value, self being the queries: (..., length, depth).
 
-        A mask of bools says what may be seen, one of floats is added. `is_causal`: position i sees those up to i. A
-        query that sees nothing gives 0. `enable_gqa`: several heads (axis -3) of queries share one of keys and values.
-        The scale is 1 / sqrt(depth) if none is given. Dropout is that of `dropout`.
+        A mask of bools says what may be seen, one of floats is added. `is_causal`: position i sees those up to i; with
+        a mask, those that both let it see. A query that sees nothing gives 0. `enable_gqa`: several heads (axis -3) of
+        queries share one of keys and values. The scale is 1 / sqrt(depth) if none is given. Dropout is that of
+        `dropout`.
         """
         keys, values = (self._operand("scaled_dot_product_attention", other) for other in (key, value))
         self._fit(keys, values)
@@ -112,15 +113,12 @@ class Attention(Topic):
 
     def _masked(self, attn_mask: Any, is_causal: bool) -> Self:
         """Scores where nothing is seen that must not be."""
-        if is_causal and attn_mask is not None:
-            raise ArgumentError(
-                "scaled_dot_product_attention: both attn_mask and is_causal", self._made(), "Put both into the mask."
-            )
         if is_causal:
             length, others = self.shape[-2:]
             row = UOp.arange(length, dtypes.int32).reshape((length, 1)).expand((length, others))
             column = UOp.arange(others, dtypes.int32).reshape((1, others)).expand((length, others))
-            return self._wrap(column <= row).where(self, -inf)
+            seen = self._wrap(column <= row).where(self, -inf)
+            return seen if attn_mask is None else seen._masked(attn_mask, False)
         if attn_mask is None:
             return self
         mask = self._operand("scaled_dot_product_attention", attn_mask)

@@ -1,9 +1,9 @@
 """Random numbers."""
 
-from whit.tensor.methods.random.distributions import Distributions
+from whit.tensor.methods.random.fill import Filling
 
 
-class Random(Distributions):
+class Random(Filling):
     """Tensors of random numbers, and chance applied to tensors."""
 
     __slots__ = ()

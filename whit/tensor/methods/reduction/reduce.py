@@ -181,29 +181,6 @@ class Reductions(Topic):
         """How many are not zero."""
         return self.cast(dtypes.bool).sum(either("count_nonzero", axis, dim), keeps(keepdim, keepdims))
 
-    def nansum(
-        self,
-        axis: Any = None,
-        keepdim: bool = False,
-        dtype: DTypeLike | None = None,
-        dim: Any = None,
-        keepdims: bool = False,
-    ) -> Self:
-        """The sum of those that are not NaN."""
-        return self._without_nan().sum(either("nansum", axis, dim), keeps(keepdim, keepdims), dtype)
-
-    def nanmean(self, axis: Any = None, keepdim: bool = False, dim: Any = None, keepdims: bool = False) -> Self:
-        """The mean of those that are not NaN; NaN if there are none."""
-        axis = either("nanmean", axis, dim)
-        count = self.isnan().logical_not().sum(axis, keeps(keepdim, keepdims))
-        total = self._wrap(self._without_nan()._wide()).sum(axis, keeps(keepdim, keepdims))
-        return self._narrow((total / count).uop)
-
-    def _without_nan(self) -> Self:
-        return (
-            self._wrap(formulas.isnan(self.uop).where(self.uop.constant(0), self.uop)) if self.dtype.is_float else self
-        )
-
     # ---- moments
 
     def mean(self, axis: Any = None, keepdim: bool = False, dim: Any = None, keepdims: bool = False) -> Self:
@@ -262,18 +239,32 @@ class Reductions(Topic):
         return self._narrow(restate(variance.sqrt()))
 
     def var_mean(
-        self, axis: Any = None, keepdim: bool = False, correction: int = 1, dim: Any = None, keepdims: bool = False
+        self,
+        axis: Any = None,
+        keepdim: bool = False,
+        correction: int = 1,
+        dim: Any = None,
+        keepdims: bool = False,
+        unbiased: bool | None = None,
     ) -> tuple[Self, Self]:
         """Variance and mean."""
+        correction = _less(correction, unbiased, None)
         variance, middle = self._variance(
             "var_mean", either("var_mean", axis, dim), keeps(keepdim, keepdims), correction
         )
         return self._narrow(variance), self._narrow(middle)
 
     def std_mean(
-        self, axis: Any = None, keepdim: bool = False, correction: int = 1, dim: Any = None, keepdims: bool = False
+        self,
+        axis: Any = None,
+        keepdim: bool = False,
+        correction: int = 1,
+        dim: Any = None,
+        keepdims: bool = False,
+        unbiased: bool | None = None,
     ) -> tuple[Self, Self]:
         """Standard deviation and mean."""
+        correction = _less(correction, unbiased, None)
         variance, middle = self._variance(
             "std_mean", either("std_mean", axis, dim), keeps(keepdim, keepdims), correction
         )
@@ -407,49 +398,3 @@ class Reductions(Topic):
         if math.isinf(power):
             self._not_empty("norm", axes)
         return self._narrow(norm_of("norm", self._wide(), float(power), axes, keeps(keepdim, keepdims)))
-
-    # ---- running combinations
-
-    def _running_axis(self, name: str, axis: int | None) -> int:
-        """The axis of a running combination; if it is left out, the only one."""
-        if axis is None and self.ndim > 1:
-            raise ArgumentError(
-                f"{name}: no axis is given for shape {spell_shape(self.shape)}",
-                self._made(),
-                "Left out, it is 0 in tinygrad, and all elements in a row in NumPy. Give axis=0, or flatten() first.",
-            )
-        return self._axis(name, axis or 0)
-
-    def _running(self, name: str, op: Op, axis: int | None) -> Self:
-        place = self._running_axis(name, axis)
-        inner = self.uop.cast(sum_dtype(self.uop.dtype))
-        result = inner.scan(op, place) if self.shape else inner
-        return self._wrap(result.cast(self.uop.dtype) if self.dtype.is_float else result)
-
-    def _running_extreme(self, name: str, op: Op, on_bool: Op, axis: int | None) -> Self:
-        place = self._running_axis(name, axis)
-        x = self.uop
-        result = self._wrap(x.scan(on_bool if x.dtype.is_bool else op, place) if x.shape else x)
-        return note_single(name, result, result.shape, "Positions, as in PyTorch, are not computed here.")
-
-    def cumsum(self, axis: int | None = None, dim: int | None = None) -> Self:
-        """At each position the sum up to it. Dtypes are those of `sum`."""
-        return self._running("cumsum", ops.ADD, axis if dim is None else dim)
-
-    def cumprod(self, axis: int | None = None, dim: int | None = None) -> Self:
-        """At each position the product up to it. Dtypes are those of `prod`."""
-        return self._running("cumprod", ops.MUL, axis if dim is None else dim)
-
-    def cummax(self, axis: int | None = None, dim: int | None = None) -> Self:
-        """At each position the largest up to it; from the first NaN on, NaN. Only the values, not their positions."""
-        return self._running_extreme("cummax", ops.MAX, ops.OR, axis if dim is None else dim)
-
-    def cummin(self, axis: int | None = None, dim: int | None = None) -> Self:
-        """At each position the smallest up to it; from the first NaN on, NaN. Only the values, not their positions."""
-        return self._running_extreme("cummin", ops.MIN, ops.AND, axis if dim is None else dim)
-
-    def logcumsumexp(self, axis: int | None = None, dim: int | None = None) -> Self:
-        """At each position log(sum(exp(self))) of the elements up to it, without overflow."""
-        place = self._running_axis("logcumsumexp", axis if dim is None else dim)
-        x = self._wide()
-        return self._narrow(x.scan(ops.LOGADDEXP, place) if x.shape else x)
