@@ -146,7 +146,7 @@ FIELD = (
         "rematerialise",
         "A value is computed again where it is needed instead of being kept: gradient checkpointing.",
         "whit/schedule/groups/order_recompute.py",
-        "whit/grad/checkpoint.py",
+        "whit/transform/checkpoint.py",
         "gradients.md",
     ),
     word(

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from whit import Tensor, function
-from whit.grad.reverse import MANY_PIECES
 from whit.ir import ops
+from whit.transform.reverse import MANY_PIECES
 
 RNG = np.random.default_rng(0)
 

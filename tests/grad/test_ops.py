@@ -8,11 +8,11 @@ import pytest
 from grad.methods import Case, at, spread
 from grad.test_methods import agrees, loss, slope
 from whit import Tensor, dtypes
-from whit.grad import FORMULAS
 from whit.ir import ops
 from whit.ir.args import StageArg
 from whit.ir.op import TENSOR
 from whit.ir.uop import UOp, const, make
+from whit.transform import FORMULAS
 
 pytestmark = pytest.mark.slow  # many
 
@@ -120,7 +120,7 @@ def test_every_case_has_its_op() -> None:
 
 
 def test_every_float_op_has_a_gradient() -> None:
-    """Ops of the tensor stage without a rule give no floats, or `whit.grad` knows them itself."""
+    """Ops of the tensor stage without a rule give no floats, or `whit.transform` knows them itself."""
     missing = {op.name for op in ops.OPS.values() if op.grad is None and op.stages & TENSOR and op.least}
     no_floats = {op.name for op in ops.ELEMENTWISE if op.grad is None}
     assert missing - no_floats == {"formula", "item", "function", "call", "bind"}

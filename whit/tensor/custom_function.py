@@ -14,13 +14,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from whit.errors import ArgumentError, DeviceError, DTypeError, ShapeError
-from whit.grad import own_rule
 from whit.ir import ops
 from whit.ir.op import spell_shape
 from whit.ir.uop import UOp, make
 from whit.records import dataclass
 from whit.tensor.core import Core, broadcast_scalar
 from whit.tensor.nested import map_tensors, tensors_in
+from whit.transform import own_rule
 
 Forward = Callable[..., Any]
 Gradient = Callable[..., Any]

@@ -1,7 +1,8 @@
 """The gradients of ops: rules for the field `grad` of their records.
 
 A rule gets a node and dy, the gradient of some number with respect to the node, of the node's shape. It gives one
-gradient for each source, None where none flows (conditions, positions, sizes). `whit.grad` walks the graph with them.
+gradient for each source, None where none flows (conditions, positions, sizes). `whit.transform` walks the
+graph with them.
 
     mul(x, y):  dy*y, dy*x            a gradient of shape S for a scalar operand is summed by the walker
 

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from functools import partial
 
-from whit.grad import FORMULAS, derivative
 from whit.ir import ops
 from whit.ir.uop import UOp
 from whit.tensor.graphs.softmax import broadcast_like, kept_shape, reduced
+from whit.transform import FORMULAS, derivative
 
 Axes = tuple[int, ...]  # those that are summed
 

@@ -10,9 +10,9 @@ import math
 from collections.abc import Callable
 
 from whit.dtype import dtypes
-from whit.grad import derivative
 from whit.ir.uop import UOp
 from whit.tensor.graphs import formulas, trigonometry
+from whit.transform import derivative
 
 Slope = Callable[..., UOp]
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import math
 
-from whit.grad import derivative
 from whit.ir import ops
 from whit.ir.op import Op
 from whit.ir.uop import UOp
 from whit.tensor.core import expand_to
 from whit.tensor.graphs import formulas
+from whit.transform import derivative
 
 SHIFT = "shift"
 

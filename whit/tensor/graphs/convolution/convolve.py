@@ -16,7 +16,6 @@ from dataclasses import replace
 from functools import partial
 from math import prod
 
-from whit.grad import FORMULAS, derivative
 from whit.ir import ops
 from whit.ir.uop import UOp, const
 from whit.kernel.convolution_cost import WINOGRAD_TILES, best_winograd_tile, fastest_winograd_tile
@@ -34,6 +33,7 @@ from whit.tensor.graphs.convolution.channels_last import (
 )
 from whit.tensor.graphs.convolution.fold_taps import Folding, folds
 from whit.tensor.graphs.convolution.sliding import windows
+from whit.transform import FORMULAS, derivative
 
 NEVER, ALWAYS = 0, 1  # of the setting WINO
 

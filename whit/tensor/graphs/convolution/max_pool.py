@@ -12,11 +12,11 @@ from __future__ import annotations
 from functools import partial
 
 from whit.dtype import dtypes
-from whit.grad import FORMULAS, derivative
 from whit.ir import ops
 from whit.ir.uop import UOp, const
 from whit.records import dataclass
 from whit.tensor.graphs.convolution.sliding import window
+from whit.transform import FORMULAS, derivative
 
 
 @dataclass(frozen=True, slots=True)

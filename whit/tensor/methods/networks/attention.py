@@ -8,7 +8,6 @@ from typing import Any, Self
 
 from whit.dtype import dtypes, least_upper_float
 from whit.errors import ArgumentError, ShapeError
-from whit.grad import derivative
 from whit.ir import ops
 from whit.ir.op import spell_shape
 from whit.ir.uop import UOp
@@ -20,6 +19,7 @@ from whit.tensor.graphs.mixing import mixed_gradients
 from whit.tensor.graphs.softmax import broadcast_like, power_of, reduced
 from whit.tensor.methods.reduction.reduce import sum_dtype
 from whit.tensor.topic import Topic
+from whit.transform import derivative
 
 ATTENTION = "attention"
 

@@ -11,7 +11,6 @@ from typing import Any, Self
 
 from whit.dtype import dtypes
 from whit.errors import ArgumentError, DTypeError, ShapeError
-from whit.grad import derivative
 from whit.ir import ops
 from whit.ir.op import spell_shape
 from whit.ir.uop import UOp
@@ -20,6 +19,7 @@ from whit.tensor.graphs import formulas
 from whit.tensor.graphs.softmax import below, reduced
 from whit.tensor.methods.reduction.reduce import mean_of, sum_dtype
 from whit.tensor.topic import Topic
+from whit.transform import derivative
 
 
 class Losses(Topic):

@@ -16,14 +16,14 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from whit.errors import NotSupportedError
-from whit.grad.calls import call_gradients
-from whit.grad.flow import TRANSPARENT, is_smooth
-from whit.grad.formulas import RESTATED, formula_gradients
 from whit.ir import ops
 from whit.ir.gradients.rules import total
 from whit.ir.graph import topological
 from whit.ir.record import set_made
 from whit.ir.uop import UOp, make
+from whit.transform.calls import call_gradients
+from whit.transform.flow import TRANSPARENT, is_smooth
+from whit.transform.formulas import RESTATED, formula_gradients
 
 MANY_PIECES = 16  # pieces of a gradient that are not added one by one
 
