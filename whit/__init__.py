@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from whit.cache import clear_caches
 from whit.config import Context, getenv
+from whit.containers import register_container
 from whit.dtype import dtypes
 from whit.engine.devices.device import Device
 from whit.engine.report.counters import GlobalCounters
@@ -25,6 +26,8 @@ from whit.jit.jit import TinyJit
 from whit.jit.jit import TinyJit as jit  # noqa: N813  as in JAX; the folder: `from whit.jit import ...`
 from whit.names import WHIT, advice
 from whit.tensor import Tensor, checkpoint
+from whit.tensor.nested import map_tensors
+from whit.tensor.transforms import grad, hvp, jvp, linearize, value_and_grad, vjp
 from whit.viz import trace
 from whit.viz.session import start_from_environment as start_trace
 
@@ -57,9 +60,17 @@ __all__ = [
     "fetch",
     "function",
     "getenv",
+    "grad",
+    "hvp",
     "jit",
+    "jvp",
+    "linearize",
+    "map_tensors",
     "profile",
+    "register_container",
     "trace",
+    "value_and_grad",
+    "vjp",
 ]
 
 start_trace()

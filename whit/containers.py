@@ -65,7 +65,8 @@ def opened(value: Any) -> Opened | None:
         return found
     kind = type(value)
     if isinstance(value, tuple | list):
-        places = tuple([f"[{i}]" for i in range(len(value))])
+        fields = getattr(kind, "_fields", ())  # of a named tuple
+        places = tuple([f".{name}" for name in fields] or [f"[{i}]" for i in range(len(value))])
         return Opened(kind, places, value, None, getattr(kind, "_make", kind))
     if isinstance(value, Mapping):
         keys = tuple(value)

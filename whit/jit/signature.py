@@ -93,18 +93,9 @@ class Arguments:
     def _other(self, value: Any, kind: type, name: str) -> Any:
         if isinstance(value, UOp):
             return (kind, self.size(value))
-        found = opened_registered(value)
+        found = self._container(value, kind, name)
         if found is not None:
-            parts = [self.key(part, f"{name}{place}") for place, part in zip(found.places, found.parts, strict=True)]
-            return (kind, *parts, self.key(found.rest, name))
-        if isinstance(value, tuple | list):  # named tuples, and other classes of them
-            parts = [self.key(part, f"{name}[{i}]") for i, part in enumerate(value)]
-            return (kind, *parts, self._attributes(value, kind, name))
-        if isinstance(value, Mapping):
-            parts = [(_static(k, name), self.key(part, f"{name}[{k!r}]")) for k, part in value.items()]
-            return (kind, *parts, self._attributes(value, kind, name))
-        if dataclasses.is_dataclass(value) and not isinstance(value, type):
-            return self._record(value, kind, name)
+            return found
         if isinstance(value, DType):
             return (kind, value)
         if isinstance(value, Enum | type):
@@ -117,7 +108,23 @@ class Arguments:
             return (kind, value.dtype.str, value.tobytes())
         return self._by_identity(value, kind, name)
 
-    def _record(self, value: Any, kind: type, name: str) -> Any:
+    def _container(self, value: Any, kind: type, name: str) -> Key | None:
+        """The key of what has parts; None of all else."""
+        found = opened_registered(value)
+        if found is not None:
+            parts = [self.key(part, f"{name}{place}") for place, part in zip(found.places, found.parts, strict=True)]
+            return (kind, *parts, self.key(found.rest, name))
+        if isinstance(value, tuple | list):  # named tuples, and other classes of them
+            parts = [self.key(part, f"{name}[{i}]") for i, part in enumerate(value)]
+            return (kind, *parts, self._attributes(value, kind, name))
+        if isinstance(value, Mapping):
+            parts = [(_static(k, name), self.key(part, f"{name}[{k!r}]")) for k, part in value.items()]
+            return (kind, *parts, self._attributes(value, kind, name))
+        if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            return self._record(value, kind, name)
+        return None
+
+    def _record(self, value: Any, kind: type, name: str) -> Key:
         fields = [field.name for field in dataclasses.fields(value)]
         parts = [(n, self.key(getattr(value, n), f"{name}.{n}")) for n in fields]
         return (kind, *parts, self._attributes(value, kind, name, fields))

@@ -81,7 +81,7 @@ class _Walk:
         value, *rest = node.src or (node,)
         if node.op is ops.FORMULA:
             if node.arg.name == RESTATED:
-                return (node.src[_chosen(node, self.targets)],)
+                return (node.src[chosen_source(node, self.targets)],)
             if node.arg.name.startswith(TRANSPARENT):
                 inside = topological((value,), stop=rest)
                 if not self.targets.isdisjoint(inside):
@@ -133,12 +133,12 @@ class _Walk:
             wanted = tuple(place for place, argument in enumerate(node.src[1:]) if argument in self.on_path)
             return [None, *call_gradients(node, dy, wanted, gradients_of)]
         if node.op is ops.FORMULA and node.arg.name == RESTATED:
-            chosen = _chosen(node, self.targets)
+            chosen = chosen_source(node, self.targets)
             return tuple(dy if place == chosen else None for place in range(len(node.src)))
         return _rule(node, dy, node in self.opened)
 
 
-def _chosen(node: UOp, targets: set[UOp]) -> int:
+def chosen_source(node: UOp, targets: set[UOp]) -> int:
     """Which source of a restated value gets its gradient: 0, the better one, or 1, as there is a target in between."""
     better, written, *operands = node.src
     ends = set(operands)

@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
 from whit.errors import JitError
@@ -95,6 +96,28 @@ def forbid(what: str) -> None:
 
 
 before_unbind.append(forbid)
+
+
+_transforming: dict[int, int] = {}  # thread -> functions that are transformed and run now, one in another
+
+
+@contextmanager
+def transforming() -> Iterator[None]:
+    """Meanwhile this thread runs a function to see its graph: what is captured by itself would be cut out of it."""
+    thread = threading.get_ident()
+    _transforming[thread] = _transforming.get(thread, 0) + 1
+    try:
+        yield
+    finally:
+        _transforming[thread] -= 1
+        if not _transforming[thread]:
+            del _transforming[thread]
+
+
+def is_traced() -> bool:
+    """Whether this thread runs a function to see what it does: a captured function in it is a plain one."""
+    thread = threading.get_ident()
+    return thread in _active or thread in _transforming
 
 
 class Reads:
@@ -242,8 +265,12 @@ def _after_fork() -> None:
     global _lock  # noqa: PLW0603  a fork: nobody would release it
     _lock = threading.RLock()
     trace, reads = current(), _readers()
+    depth = _transforming.get(threading.get_ident(), 0)
     _active.clear()
     _reading.clear()
+    _transforming.clear()
+    if depth:
+        _transforming[threading.get_ident()] = depth
     if trace is not None:
         _active[threading.get_ident()] = trace
     if reads:

@@ -21,7 +21,7 @@ from whit.tensor.graphs.expressions import MOVES, multiplied, operand_of, shares
 from whit.tensor.graphs.linear_algebra.contract import product_of, transposed
 from whit.tensor.graphs.softmax import broadcast_like, power_of, reduced
 from whit.tensor.methods.reduction.reduce import sum_dtype
-from whit.transform import derivative
+from whit.transform import Form, derivative
 from whit.transform.formulas import RESTATED
 
 MIXED = "mixed"
@@ -44,7 +44,7 @@ def restate_mix(product: UOp, weights: UOp, values: UOp, given: UOp | None = Non
     return product.formula(MIXED, weights, p, scores, values).formula(RESTATED, product, *ends)
 
 
-@derivative(MIXED)
+@derivative(MIXED, Form.LEADING)
 def _mixed(y: UOp, dy: UOp, weights: UOp, p: UOp, scores: UOp, values: UOp) -> tuple[UOp | None, ...]:
     power, total = p.src
     away = operand_of(power, "exp")

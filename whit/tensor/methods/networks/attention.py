@@ -19,7 +19,7 @@ from whit.tensor.graphs.mixing import mixed_gradients
 from whit.tensor.graphs.softmax import broadcast_like, power_of, reduced
 from whit.tensor.methods.reduction.reduce import sum_dtype
 from whit.tensor.topic import Topic
-from whit.transform import derivative
+from whit.transform import Form, derivative
 
 ATTENTION = "attention"
 
@@ -127,7 +127,7 @@ class Attention(Topic):
         return mask.where(self, -inf) if mask.dtype.is_bool else self + mask.cast(self.dtype)
 
 
-@derivative(ATTENTION)
+@derivative(ATTENTION, Form.LEADING)
 def _attention(y: UOp, dy: UOp, weights: UOp, power: UOp, scores: UOp, values: UOp) -> tuple[UOp | None, ...]:
     """A row is known by one number, log(sum(exp))."""
     _, total, top = _weights(scores)
