@@ -27,7 +27,19 @@ from whit.jit.jit import TinyJit as jit  # noqa: N813  as in JAX; the folder: `f
 from whit.names import WHIT, advice
 from whit.tensor import Tensor, checkpoint
 from whit.tensor.nested import map_tensors
-from whit.tensor.transforms import grad, hvp, jvp, linearize, value_and_grad, vjp
+from whit.tensor.transforms import (
+    grad,
+    hessian,
+    hvp,
+    jacfwd,
+    jacobian,
+    jacrev,
+    jvp,
+    linearize,
+    value_and_grad,
+    vjp,
+    vmap,
+)
 from whit.viz import trace
 from whit.viz.session import start_from_environment as start_trace
 
@@ -61,7 +73,11 @@ __all__ = [
     "function",
     "getenv",
     "grad",
+    "hessian",
     "hvp",
+    "jacfwd",
+    "jacobian",
+    "jacrev",
     "jit",
     "jvp",
     "linearize",
@@ -71,6 +87,7 @@ __all__ = [
     "trace",
     "value_and_grad",
     "vjp",
+    "vmap",
 ]
 
 start_trace()

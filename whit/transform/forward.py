@@ -19,7 +19,6 @@ from typing import Any
 from whit.errors import NotSupportedError
 from whit.ir import ops
 from whit.ir.gradients.effects import broadcast_like
-from whit.ir.gradients.rules import zeros_like
 from whit.ir.graph import topological
 from whit.ir.op import Op
 from whit.ir.record import set_made
@@ -28,6 +27,7 @@ from whit.transform.calls import call_tangents
 from whit.transform.flow import TRANSPARENT
 from whit.transform.formulas import RESTATED, Form, form_of, rule_of
 from whit.transform.reverse import chosen_source, gradients_of
+from whit.transform.stand_in import stand_in
 
 # A node of several results (GROUP, CALL, a FORMULA of a group) has their tangents by place.
 Found = UOp | dict[int, UOp]
@@ -127,7 +127,7 @@ def _transposed(node: UOp, known: list[Any]) -> Any:
     value = node.src[0]
     is_group = value.op is ops.GROUP
     members = list(value.src) if is_group else [value]
-    seeds = [zeros_like(member).leaf() for member in members]
+    seeds = [stand_in(member.dtype, member.shape, node.device or member.device) for member in members]
     given = rule_of(node)(node, tuple(seeds) if is_group else seeds[0], *node.src[1:])
     pairs = zip(given, known[1:], strict=True)
     roots = [(piece, tangent) for piece, tangent in pairs if piece is not None and tangent is not None]

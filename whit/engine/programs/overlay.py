@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -168,6 +168,20 @@ class Reads:
         """A tensor has come into being."""
         self._made[id(tensor)] = weakref.ref(tensor)
 
+    def check_change(self, tensor: Any) -> None:
+        """A tensor is about to show something else, because the program wants it: who forbids that raises."""
+
+    def check_gradient(self, tensor: Any) -> None:
+        """A tensor is about to get another gradient."""
+
+
+def before_change(owners: Iterable[Any]) -> None:
+    """Asks whoever looks on whether tensors may show something else; families of views are among the owners."""
+    for reads in _readers():
+        for owner in owners:
+            if isinstance(owner, Overlay.tensor):
+                reads.check_change(owner)
+
 
 def _readers() -> list[Reads]:
     return _reading.get(threading.get_ident(), []) if _reading else []
@@ -224,6 +238,8 @@ def _gradient_property(slot: _Slot) -> property:
         return entry.grad
 
     def set_(tensor: Any, gradient: Any) -> None:
+        for reads in _readers() if gradient is not None else ():
+            reads.check_gradient(tensor)
         entry = _entry_of(tensor)
         if entry is None:
             slot.__set__(tensor, gradient)

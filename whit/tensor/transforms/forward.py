@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from whit.engine.memory.placeholder import new_placeholder
 from whit.engine.programs.overlay import transforming
 from whit.errors import ArgumentError
 from whit.ir.map_graph import map_graphs
@@ -23,6 +22,7 @@ from whit.tensor.nested import flatten_tensors
 from whit.tensor.transforms.arguments import Given, as_argument, check_function, like, without_aux
 from whit.tensor.transforms.reverse import grad
 from whit.transform.forward import tangents_of
+from whit.transform.stand_in import stand_in
 
 
 def jvp(
@@ -139,8 +139,7 @@ class Linear:
         tensors = [tensor for one in given for tensor in one.tensors]
         self._moving = moving
         self.inputs = [
-            new_placeholder(tensor.dtype, tensor.shape, tensor.device) if tensor.dtype.is_float else None
-            for tensor in tensors
+            stand_in(tensor.dtype, tensor.shape, tensor.device) if tensor.dtype.is_float else None for tensor in tensors
         ]
         self._nodes = moving.nodes(self.inputs)
 
