@@ -12,10 +12,11 @@ axes from the end; else the rule is asked about one example, and what it gives i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from whit.cache import register_cache
+from whit.dtype import dtypes
 from whit.errors import NotSupportedError
 from whit.ir import ops
 from whit.ir.batching import fitted, spread
@@ -23,7 +24,8 @@ from whit.ir.gradients.rules import total
 from whit.ir.map_graph import map_graphs, rebuilt
 from whit.ir.op import Op, Sources
 from whit.ir.record import set_made
-from whit.ir.uop import UOp, make
+from whit.ir.uop import UOp, const, make
+from whit.transform.active import Compute, Read, Repeat, Step, during
 from whit.transform.flow import TRANSPARENT
 from whit.transform.formulas import FORMULAS, RESTATED, Derivative, Form, derivative, form_of, own_rule, rule_of
 from whit.transform.stand_in import stand_in
@@ -34,8 +36,9 @@ Flags = tuple[bool, ...]  # which sources have the axis of the batch
 class Batch:
     """What nodes of one example are over a batch."""
 
-    def __init__(self, size: Any, given: Mapping[UOp, UOp]) -> None:
+    def __init__(self, size: Any, given: Mapping[UOp, UOp], randomness: str = "error") -> None:
         self.size = size
+        self.randomness = randomness  # what random numbers are to be: "error", "different", "same"
         self._known: dict[UOp, UOp] = dict(given)
         self._mapped: set[UOp] = set(given)
 
@@ -43,6 +46,12 @@ class Batch:
         """One more node that is known, the axis in front."""
         self._known[node] = over_batch
         self._mapped.add(node)
+
+    def example(self, over_batch: UOp, device: str | None = None) -> UOp:
+        """A node that stands for one example of a node with the axis in front; `device` is for constants."""
+        node = stand_in(over_batch.dtype, over_batch.shape[1:], over_batch.device or device)
+        self.give(node, over_batch)
+        return node
 
     def know(self, nodes: Mapping[UOp, UOp]) -> None:
         """Nodes that become others, which do not have the axis."""
@@ -57,6 +66,31 @@ class Batch:
     def with_axis(self, nodes: Iterable[UOp]) -> list[UOp]:
         """The same, all with the axis."""
         return [node if has_axis else spread(node, self.size) for node, has_axis in self.of(nodes)]
+
+    # ---- what is computed while a function runs
+
+    def computed(self, nodes: Sequence[UOp], compute: Compute) -> list[UOp]:
+        """The values of all examples, each node standing for one."""
+        over = self.of(nodes)
+        values = compute([node for node, _ in over])
+        pairs = zip(values, over, strict=True)
+        return [self.example(value) if has_axis else value for value, (_, has_axis) in pairs]
+
+    def repeated(self, step: Step, state: Sequence[UOp], repeat: Repeat) -> list[UOp]:
+        """The states of all examples, each step being one over the batch."""
+        roots = list(step(const(dtypes.weakint, 0), state))
+        if not any(has_axis for _, has_axis in self.of([*state, *roots])):
+            return repeat(step, state)
+
+        def over_batch(number: UOp, states: Sequence[UOp]) -> list[UOp]:
+            return self.with_axis(step(number, [self.example(each) for each in states]))
+
+        return [self.example(value) for value in repeat(over_batch, self.with_axis(state))]
+
+    def greatest(self, node: UOp, read: Read) -> float:
+        """That of all examples."""
+        ((found, has_axis),) = self.of([node])
+        return read(found.reduce(ops.MAX, (0,)) if has_axis else found)
 
     def _over(self, node: UOp, src: Sources) -> UOp | None:
         if node.op.opaque or self._mapped.isdisjoint(node.src):
@@ -158,28 +192,22 @@ class _OverBatch:
         size = members[0].shape[0]
         batch = Batch(size, {})
         pairs = zip(operands, self._flags, strict=True)
-        given = [_example(batch, x) if has_axis else x for x, has_axis in pairs]
-        values = [_example(batch, member) for member in members]
+        given = [batch.example(x) if has_axis else x for x, has_axis in pairs]
+        values = [batch.example(member) for member in members]
         is_group = y.src[0].op is ops.GROUP
         value = UOp.group(*values) if is_group else values[0]
         one = make(ops.FORMULA, (value, *given), self._arg)
         batch.give(one, y)
         if is_group:
-            slopes: Any = tuple([None if piece is None else _example(batch, piece) for piece in dy])
+            slopes: Any = tuple([None if piece is None else batch.example(piece) for piece in dy])
         else:
-            slopes = _example(batch, dy)
-        found = self._rule(one, slopes, *given)
+            slopes = batch.example(dy)
+        with during(batch):
+            found = self._rule(one, slopes, *given)
         wanted = [piece for piece in found if piece is not None]
         done = dict(zip(wanted, batch.with_axis(wanted), strict=True))
         results = zip(found, self._flags, strict=True)
         return tuple([None if g is None else done[g] if has_axis else total(done[g], (0,)) for g, has_axis in results])
-
-
-def _example(batch: Batch, over_batch: UOp) -> UOp:
-    """A node that stands for one example."""
-    node = stand_in(over_batch.dtype, over_batch.shape[1:], over_batch.device)
-    batch.give(node, over_batch)
-    return node
 
 
 _SPECIAL: dict[Op, Callable[[UOp, Sources, Flags, Any], UOp]] = {

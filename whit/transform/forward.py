@@ -23,11 +23,13 @@ from whit.ir.graph import topological
 from whit.ir.op import Op
 from whit.ir.record import set_made
 from whit.ir.uop import UOp
+from whit.transform.active import during
 from whit.transform.calls import call_tangents
 from whit.transform.flow import TRANSPARENT
 from whit.transform.formulas import RESTATED, Form, form_of, rule_of
 from whit.transform.reverse import chosen_source, gradients_of
 from whit.transform.stand_in import stand_in
+from whit.transform.unknown import Unknown
 
 # A node of several results (GROUP, CALL, a FORMULA of a group) has their tangents by place.
 Found = UOp | dict[int, UOp]
@@ -128,7 +130,8 @@ def _transposed(node: UOp, known: list[Any]) -> Any:
     is_group = value.op is ops.GROUP
     members = list(value.src) if is_group else [value]
     seeds = [stand_in(member.dtype, member.shape, node.device or member.device) for member in members]
-    given = rule_of(node)(node, tuple(seeds) if is_group else seeds[0], *node.src[1:])
+    with during(Unknown(seeds)):
+        given = rule_of(node)(node, tuple(seeds) if is_group else seeds[0], *node.src[1:])
     pairs = zip(given, known[1:], strict=True)
     roots = [(piece, tangent) for piece, tangent in pairs if piece is not None and tangent is not None]
     if not roots:

@@ -19,13 +19,12 @@ from whit.errors import ArgumentError
 from whit.ir.batching import spread
 from whit.ir.op import spell_shape
 from whit.ir.uop import UOp
-from whit.tensor.batches import in_batch
 from whit.tensor.core import Core
 from whit.tensor.nested import flatten_tensors
 from whit.tensor.transforms.arguments import as_argument, check_function, name_of, shown
 from whit.tensor.transforms.axes import axes_of_arguments, batch_size, counted, spread_axes
+from whit.transform.active import during
 from whit.transform.batch import Batch, moved_axis
-from whit.transform.stand_in import stand_in
 
 RANDOMNESS = ("error", "different", "same")
 
@@ -56,7 +55,6 @@ class _Call:
 
     def __init__(self, name: str, args: list[Any], in_axes: Any, randomness: str) -> None:
         self.name = name
-        self.randomness = randomness
         flat = [flatten_tensors(each) for each in args]
         self._structures = [structure for _, structure in flat]
         tensors = [tensor for found, _ in flat for tensor in found]
@@ -64,20 +62,14 @@ class _Call:
         rows = zip(axes_of_arguments(in_axes, self._structures), tensors, places, strict=True)
         axes = [None if axis is None else counted("in_axes", axis, t, p, len(t.shape)) for axis, t, p in rows]
         self.size = batch_size(tensors, axes, places)
-        self._batch = Batch(self.size, {})
+        self._batch = Batch(self.size, {}, randomness)
         self._entered: list[Any] = []
         self._given = [t if axis is None else self._enter(t, axis) for t, axis in zip(tensors, axes, strict=True)]
 
     def _enter(self, tensor: Any, axis: int) -> Any:
         device = tensor.uop.device or tensor._wanted
-        found = shown(tensor, self.example(moved_axis(tensor.uop, axis, 0), device))
+        found = shown(tensor, self._batch.example(moved_axis(tensor.uop, axis, 0), device))
         self._entered.append(found)
-        return found
-
-    def example(self, node: UOp, device: str | None = None) -> UOp:
-        """What stands for one example of a node with the axis of the batch in front."""
-        found = stand_in(node.dtype, node.shape[1:], node.device or device)
-        self._batch.give(found, node)
         return found
 
     def run(self, function: Callable[[list[Any]], Any]) -> Any:
@@ -89,7 +81,7 @@ class _Call:
         outside = _Outside(self.name)
         for tensor in self._entered:
             outside.note_made(tensor)
-        with transforming(), in_batch(self):
+        with transforming(), during(self._batch):
             return outside.run(lambda: function(given))
 
     def over_batch(self, result: Any, out_axes: Any) -> Any:
