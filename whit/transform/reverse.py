@@ -195,6 +195,8 @@ def added(pieces: list[UOp]) -> UOp:
 def _rows(pieces: Sequence[UOp]) -> list[UOp] | None:
     """What is added to each row of a tensor, if pieces are single rows between zeros, as the gradients of `x[t]` are,
     and together most of the rows."""
+    if not pieces[0].shape:
+        return None
     size, *row = pieces[0].shape
     found: dict[int, list[UOp]] = {}
     for piece in pieces:
