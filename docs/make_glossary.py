@@ -316,6 +316,26 @@ OURS = (
     ),
     word("formula", "An elementwise function with a gradient of its own.", "whit/tensor/graphs/formulas.py:named"),
     word(
+        "container",
+        "What tensors are found in and put into again: lists, dictionaries, dataclasses, classes of the user.",
+        "whit/containers.py:register_container",
+        "transforms.md",
+    ),
+    word(
+        "transform",
+        "A graph -> the graph of its gradients, of its tangents, or of a batch of examples; and the functions of users "
+        "that are made of it.",
+        "whit/transform",
+        "whit/tensor/transforms",
+        "transforms.md",
+    ),
+    word(
+        "stand-in",
+        "A placeholder for one example of a batch, or for a direction, while a graph is transformed.",
+        "whit/transform/stand_in.py:stand_in",
+        "transforms.md",
+    ),
+    word(
         "weak dtype",
         "That of a Python number: it takes the dtype of what it meets.",
         "whit/dtype.py:dtypes",

@@ -39,23 +39,23 @@ class Opened:
     rebuild: Callable[[Sequence[Any]], Any]  # one like it, of other parts
 
 
-def register_container(cls: type, flatten: Flatten, unflatten: Unflatten) -> None:
+def register_container(kind: type, flatten: Flatten, unflatten: Unflatten) -> None:
     """Makes the instances of a class containers, to transforms, checkpoints, functions and the JIT.
 
     `flatten(value)` gives (parts, rest): a sequence of what is inside, and all else; `unflatten(rest, parts)` makes a
     value of them. Values with equal rests and as many parts are of one structure.
     """
-    if not isinstance(cls, type):
-        raise ArgumentError(f"register_container: {cls!r:.60} is no class", fix="Give the class of the containers.")
+    if not isinstance(kind, type):
+        raise ArgumentError(f"register_container: {kind!r:.60} is no class", fix="Give the class of the containers.")
     for role, given in (("flatten", flatten), ("unflatten", unflatten)):
         if not callable(given):
             raise ArgumentError(f"register_container: {role}={given!r:.60} cannot be called", fix="Give two functions.")
-    if cls in _registered:
+    if kind in _registered:
         raise ArgumentError(
-            f"register_container: {cls.__name__} is registered already",
+            f"register_container: {kind.__name__} is registered already",
             fix="Register a class once, where it is defined.",
         )
-    _registered[cls] = (flatten, unflatten)
+    _registered[kind] = (flatten, unflatten)
 
 
 def opened(value: Any) -> Opened | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 from whit.errors import ArgumentError, JitError, UserError, user_line
+from whit.ir.op import spell_shape
 from whit.ir.placeholder import is_placeholder, new_placeholder
 from whit.ir.uop import UOp
 from whit.transform.stand_in import is_stand_in
@@ -36,7 +37,7 @@ def escaped(node: UOp) -> UserError:
     if is_stand_in(node):
         return ArgumentError(
             "the value of a tensor is asked for that stands for each example of a batch, or for any tangent",
-            f"it depends on {node.short()}" + (f", and is used at {user_line()}" if user_line() else ""),
+            f"it is made of one that is {node.dtype.name}{spell_shape(node.shape)}",
             "A function that is mapped runs once, without values: choose with where() in place of if, and return what "
             "is to be read outside.",
         )

@@ -88,7 +88,7 @@ def _check_number(name: str, f: Callable[..., Any], value: Any) -> None:
     """Raises for a result that has no gradient."""
     if not isinstance(value, Core):
         raise ArgumentError(
-            f"{name}: {name_of(f)} returns {value!r:.60}, which is no tensor",
+            f"{name}: {name_of(f)} returns {_spell(value)}, which is no tensor",
             fix="Return a number as a tensor; with has_aux=True a pair of it and anything else.",
         )
     if not value.dtype.is_float:
@@ -103,6 +103,11 @@ def _check_number(name: str, f: Callable[..., Any], value: Any) -> None:
             value._made(),
             "Reduce it, as with sum() or mean(); jacobian(f) gives all derivatives, vjp(f, x) a product with them.",
         )
+
+
+def _spell(value: Any) -> str:
+    """What a function has returned: a number as it is, of anything larger what it is."""
+    return repr(value) if isinstance(value, bool | int | float | type(None)) else f"a {type(value).__name__}"
 
 
 def pulled_back(name: str, values: Sequence[Any], seeds: Sequence[UOp], targets: Sequence[Any]) -> list[Any]:
