@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -30,6 +31,7 @@ from whit import (
     vmap,
 )
 from whit.errors import ArgumentError, OutOfRangeError, ShapeError
+from whit.ir.uop import live_nodes
 
 X = np.arange(24.0).reshape(2, 3, 4) / 7 - 1.5
 Y = np.cos(X)
@@ -525,3 +527,52 @@ def test_training_with_gradients_of_functions() -> None:
         p = map_tensors(lambda a, b: (a - 0.02 * b).realize(), p, grad(loss)(p))
     assert loss(p).item() < first / 2
     assert dtypes.float64 is p[0].dtype
+
+
+def test_numbers_of_python_are_no_examples() -> None:
+    assert vmap(lambda x, factor: x * factor)(Tensor([1.0, 2.0]), 2.5).tolist() == [2.5, 5.0]
+    np.testing.assert_array_equal(vmap(lambda x: x * 2)(X).numpy(), X * 2)
+
+
+def test_convolutions_of_batches_of_batches() -> None:
+    generator = np.random.default_rng(0)
+    x, w = Tensor(generator.normal(size=(2, 3, 1, 2, 5, 5))), Tensor(generator.normal(size=(3, 2, 3, 3)))
+
+    def one(x: Tensor, w: Tensor) -> Tensor:
+        return (x.conv2d(w).max_pool2d((2, 2)) ** 2).sum()
+
+    each = vmap(vmap(grad(one, 1), (0, None)), (0, None))(x, w)
+    both = vmap(vmap(grad(one), (0, None)), (0, None))(x, w)
+    for i in range(2):
+        for j in range(3):
+            np.testing.assert_allclose(each[i, j].numpy(), grad(one, 1)(x[i, j], w).numpy(), rtol=1e-9, atol=1e-12)
+            np.testing.assert_allclose(both[i, j].numpy(), grad(one)(x[i, j], w).numpy(), rtol=1e-9, atol=1e-12)
+    outer = grad(lambda w: vmap(vmap(one, (0, None)), (0, None))(x, w).sum())(w)
+    np.testing.assert_allclose(outer.numpy(), each.sum((0, 1)).numpy(), rtol=1e-9)
+
+
+def test_containers_of_the_user_in_captured_functions() -> None:
+    step = TinyJit(lambda box, n: Box({"y": box.inside[0] * n, "x": box.inside[1]}))
+    for i in range(4):
+        found = step(Box([Tensor([1.0 + i]), Tensor([2.0])]), 3)
+        assert isinstance(found, Box)
+        assert found.inside["y"].tolist() == [3.0 + 3 * i] and found.inside["x"].tolist() == [2.0]
+    assert len(step.captured) == 1
+    assert step(Box((Tensor([1.0]), Tensor([2.0]))), 2).inside["y"].tolist() == [2.0]
+    assert len(step.captured) == 2
+
+
+def test_nothing_is_left_behind() -> None:
+    def run() -> None:
+        p, x = parameters(), Tensor(X.reshape(6, 4))
+        Tensor.realize(*vmap(grad(mlp), (None, 0))(p, x), *hvp(mlp, (p, x[0]), (p, x[0]))[0])
+        jacobian(lambda x: (x @ x.T).inv())(Tensor(Y[0, :3, :3])).realize()
+
+    for _ in range(3):
+        run()
+    gc.collect()
+    before = live_nodes()
+    for _ in range(3):
+        run()
+    gc.collect()
+    assert live_nodes() <= before + 20

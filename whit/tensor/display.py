@@ -17,10 +17,10 @@ from whit.engine.programs.overlay import current
 from whit.errors import WhitError
 from whit.ir import ops
 from whit.ir.op import spell_shape
+from whit.ir.placeholder import is_stand_in
 from whit.ir.sizes import value_now
 from whit.tensor.core import Core, without_views
 from whit.tensor.engine import peek
-from whit.transform.stand_in import is_stand_in
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -101,7 +101,7 @@ def change_all(changes: Sequence[Change]) -> None:
     A family whose members show different bases could not be written to any more. The loop is one of C, which no
     interrupt enters; what the fields held goes when it has ended.
     """
-    before_change([owner for owner, name, _ in changes if name == "uop"])
+    before_change(changes)
     _before = [getattr(owner, name, None) for owner, name, _ in changes]
     calls: list[tuple[Any, ...]] = [(setattr, *change) for change in changes]
     for owner, name, _ in changes:

@@ -9,19 +9,10 @@ from __future__ import annotations
 
 from whit.dtype import DType
 from whit.ir.op import Shape
-from whit.ir.placeholder import is_placeholder, new_placeholder
+from whit.ir.placeholder import new_stand_in
 from whit.ir.uop import UOp
-
-_stand_ins: set[int] = set()  # numbers of placeholders
 
 
 def stand_in(dtype: DType, shape: Shape, device: str | None) -> UOp:
-    """A node without a value, which is no other node."""
-    node = new_placeholder(dtype, shape, device)
-    _stand_ins.add(node.arg.id)
-    return node.leaf()
-
-
-def is_stand_in(node: UOp) -> bool:
-    """Whether a BUFFER is below a node of `stand_in`."""
-    return is_placeholder(node) and node.arg.id in _stand_ins
+    """A node without a value, which is no other node. Writes to it make new values, as to what has no memory."""
+    return new_stand_in(dtype, shape, device).leaf()

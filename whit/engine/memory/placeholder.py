@@ -8,9 +8,8 @@ from typing import Any
 
 from whit.errors import ArgumentError, JitError, UserError, user_line
 from whit.ir.op import spell_shape
-from whit.ir.placeholder import is_placeholder, new_placeholder
+from whit.ir.placeholder import is_placeholder, is_stand_in, new_placeholder
 from whit.ir.uop import UOp
-from whit.transform.stand_in import is_stand_in
 
 __all__ = ["escaped", "given_away", "gradient_used_up", "is_placeholder", "new_placeholder"]
 

@@ -116,6 +116,8 @@ def transforming() -> Iterator[None]:
 
 def is_traced() -> bool:
     """Whether this thread runs a function to see what it does: a captured function in it is a plain one."""
+    if not _active and not _transforming:
+        return False
     thread = threading.get_ident()
     return thread in _active or thread in _transforming
 
@@ -175,11 +177,11 @@ class Reads:
         """A tensor is about to get another gradient."""
 
 
-def before_change(owners: Iterable[Any]) -> None:
-    """Asks whoever looks on whether tensors may show something else; families of views are among the owners."""
+def before_change(changes: Iterable[tuple[Any, str, Any]]) -> None:
+    """Asks whoever looks on whether tensors may show something else: (owner, field, value), families among the owners."""
     for reads in _readers():
-        for owner in owners:
-            if isinstance(owner, Overlay.tensor):
+        for owner, name, _ in changes:
+            if name == "uop" and isinstance(owner, Overlay.tensor):
                 reads.check_change(owner)
 
 

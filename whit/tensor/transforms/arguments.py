@@ -76,11 +76,14 @@ def check_function(name: str, function: Any) -> None:
 
 
 def as_argument(value: Any) -> Any:
-    """An argument: a float or an array as a tensor, anything else as it is."""
-    if isinstance(value, Core):
-        return value
-    is_array = hasattr(value, "__array__") and hasattr(value, "dtype") and not hasattr(value, "uop")
-    return Tensor(value) if type(value) is float or is_array else value
+    """What is differentiated by: a float or an array as a tensor, anything else as it is."""
+    return Tensor(value) if type(value) is float else of_array(value)
+
+
+def of_array(value: Any) -> Any:
+    """An array as a tensor, anything else as it is."""
+    is_array = not isinstance(value, Core) and hasattr(value, "__array__") and hasattr(value, "dtype")
+    return Tensor(value) if is_array else value
 
 
 def chosen(name: str, argnums: int | Sequence[int], count: int) -> tuple[int, ...]:

@@ -21,7 +21,7 @@ from whit.ir.op import spell_shape
 from whit.ir.uop import UOp
 from whit.tensor.core import Core
 from whit.tensor.nested import flatten_tensors
-from whit.tensor.transforms.arguments import as_argument, check_function, name_of, shown
+from whit.tensor.transforms.arguments import check_function, name_of, of_array, shown
 from whit.tensor.transforms.axes import axes_of_arguments, batch_size, counted, spread_axes
 from whit.transform.active import during
 from whit.transform.batch import Batch, moved_axis
@@ -43,7 +43,7 @@ def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0, randomness:
 
     @functools.wraps(f)
     def _mapped(*args: Any, **kwargs: Any) -> Any:
-        call = _Call(name_of(f), [as_argument(each) for each in args], in_axes, randomness)
+        call = _Call(name_of(f), [of_array(each) for each in args], in_axes, randomness)
         result = call.run(lambda given: f(*given, **kwargs))
         return call.over_batch(result, out_axes)
 

@@ -33,7 +33,7 @@ def jvp(
     """(f(*primals), its tangent), or (value, tangent, aux) with `has_aux`.
 
     The tangents are in the containers of the primals, with tensors of the same shapes and dtypes; so is the tangent of
-    the result. What is no float has none: in its place anything may stand, and None comes back.
+    the result. What is no float has none: that of an argument without floats may be anything, and None comes back.
     """
     given = _given("jvp", f, primals)
     known = _known("jvp", given, tangents)

@@ -19,7 +19,6 @@ from whit.errors import ArgumentError
 from whit.ir.batching import spread
 from whit.ir.sizes import settled
 from whit.ir.uop import UOp, const
-from whit.tensor.core import broadcast_scalar
 from whit.tensor.nested import flatten_tensors
 from whit.tensor.transforms.arguments import Given, as_argument, check_function, chosen, without_aux
 from whit.tensor.transforms.forward import Moving
@@ -107,7 +106,7 @@ class _Run:
         pullback = Pullback(self._name, self._value, self._given)
         rows = []
         for place, result in enumerate(self._results):
-            seeds = [_zeros(other) for other in self._results]
+            seeds: list[UOp | None] = [None] * len(self._results)
             one = seeds[place] = stand_in(result.dtype, result.shape, result.device)
             found = [tensor.uop for tensor in pullback.pull(seeds)]
             rows.append(self._mapped(one, result, found))
@@ -145,10 +144,6 @@ class _Run:
             parts = [one.structure.unflatten([left.pop(0) for _ in one.tensors]) for one in self._given]
             filled.append(tuple(parts) if is_several else parts[0])
         return self._structure.unflatten(filled)
-
-
-def _zeros(tensor: Any) -> UOp:
-    return broadcast_scalar(tensor.uop.constant(0.0), tensor.shape)
 
 
 def _directions(like: Any, size: Any) -> UOp:

@@ -164,9 +164,10 @@ class Pullback:
         found = self.pull([seed.uop for seed in seeds])
         return tuple([one.structure.unflatten([found.pop(0) for _ in one.tensors]) for one in self._given])
 
-    def pull(self, seeds: Sequence[UOp]) -> list[Any]:
-        """Of nodes: one for each result, in order; the cotangent of each tensor among the arguments."""
-        pairs = [pair for pair in zip(self._values, seeds, strict=True) if pair[0].dtype.is_float]
+    def pull(self, seeds: Sequence[UOp | None]) -> list[Any]:
+        """Of nodes: one for each result, or None for zeros; the cotangent of each tensor among the arguments."""
+        known_seeds = zip(self._values, seeds, strict=True)
+        pairs = [(value, seed) for value, seed in known_seeds if value.dtype.is_float and seed is not None]
         targets = [target for target in self._targets if target.dtype.is_float]
         if not pairs or not targets:
             return [None if not t.dtype.is_float else t._gradient_of(t, None) for t in self._targets]
