@@ -178,7 +178,7 @@ class Reads:
 
 
 def before_change(changes: Iterable[tuple[Any, str, Any]]) -> None:
-    """Asks whoever looks on whether tensors may show something else: (owner, field, value), families among the owners."""
+    """Asks whoever looks on whether tensors may show something else: (owner, field, value), families among them."""
     for reads in _readers():
         for owner, name, _ in changes:
             if name == "uop" and isinstance(owner, Overlay.tensor):

@@ -135,7 +135,18 @@ def on_content(effect: UOp, old: UOp, content: UOp) -> tuple[UOp, UOp]:
     if effect.op.name != "store":
         raise NotSupportedError("gradient: an effect that is not a store", effect.short(), "Detach the tensor.")
     view = on_view(effect.src[0], old, content)
-    return effect.replace(src=(view, *effect.src[1:])), view
+    return effect.replace(src=(view, _at_each_place(effect, view), *effect.src[2:])), view
+
+
+def _at_each_place(effect: UOp, view: UOp) -> UOp:
+    """The value of a store; a number as one for each place, where these are compared or multiplied one by one."""
+    _, value, *places = effect.src
+    if value.shape or effect.arg.combine is None or effect.arg.combine.name == "add":
+        return value
+    shape = next((place.shape for place in places if place.shape), ())
+    count = len(places) - bool(effect.arg.gated)
+    whole = (*shape, *view.shape[count:]) if count else view.shape
+    return value.reshape((1,) * len(whole)).expand(whole) if whole else value
 
 
 def _before(write: Write, dy: UOp) -> tuple[UOp, UOp]:
