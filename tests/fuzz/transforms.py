@@ -72,6 +72,56 @@ def _written(lib: Library, x: Any) -> Any:
     return made
 
 
+def _square(lib: Library, x: Any) -> Any:
+    """A matrix that can be inverted."""
+    count = int(x.shape[0])
+    return x @ x.T * 0.2 + lib.array(np.eye(count) * 2)
+
+
+def _inverse(lib: Library, x: Any) -> Any:
+    square = _square(lib, x)
+    return (square.inv() if isinstance(x, Tensor) else torch.linalg.inv(square)) @ x
+
+
+def _solution(lib: Library, x: Any) -> Any:
+    square = _square(lib, x)
+    return square.solve(x) if isinstance(x, Tensor) else torch.linalg.solve(square, x)
+
+
+def _convolved(lib: Library, x: Any) -> Any:
+    image = x.reshape(1, 1, int(x.shape[0]), int(x.shape[1]))
+    weight = _weight(lib, 1, 1, 1, 2)
+    found = image.conv2d(weight) if isinstance(x, Tensor) else torch.nn.functional.conv2d(image, weight)
+    return found.reshape(int(found.shape[2]), int(found.shape[3]))
+
+
+def _pooled(lib: Library, x: Any) -> Any:
+    image = x.reshape(1, 1, int(x.shape[0]), int(x.shape[1]))
+    if isinstance(x, Tensor):
+        found = image.max_pool2d((1, 2), stride=1)
+    else:
+        found = torch.nn.functional.max_pool2d(image, (1, 2), 1)
+    return found.reshape(int(found.shape[2]), int(found.shape[3]))
+
+
+def _attended(lib: Library, x: Any) -> Any:
+    if isinstance(x, Tensor):
+        return x.scaled_dot_product_attention(x * 0.5, x.sin())
+    return ((x @ (x * 0.5).T) / x.shape[1] ** 0.5).softmax(-1) @ x.sin()
+
+
+def _added(lib: Library, x: Any) -> Any:
+    rows = _positions(lib, int(x.shape[0]))[: int(x.shape[0])]
+    return x.index_add(0, rows, (x * x)[: int(rows.shape[0])])
+
+
+def _of_both(x: Any) -> Any:
+    return (x * x).cos()
+
+
+_block = whit.function(lambda x: (x.sin() @ x.cos().T).tanh() @ x)
+_custom = Tensor.custom_function(lambda x: x.tanh(), lambda dy, y, x: dy * (1 - x.tanh() * x.tanh()))
+
 STEPS: dict[str, Callable[[Library, Any], Any]] = {
     "sin": lambda lib, x: x.sin(),
     "tanh": lambda lib, x: x.tanh(),
@@ -100,6 +150,18 @@ STEPS: dict[str, Callable[[Library, Any], Any]] = {
     "chosen": lambda lib, x: (x > 0.2).where(x, x * x) if isinstance(x, Tensor) else torch.where(x > 0.2, x, x * x),
     "var": lambda lib, x: x * x.var(1).reshape(-1, 1),
     "written": _written,
+    "inverse": _inverse,
+    "solution": _solution,
+    "convolved": _convolved,
+    "pooled": _pooled,
+    "attended": _attended,
+    "added": _added,
+    "block": lambda lib, x: _block(x) if isinstance(x, Tensor) else (x.sin() @ x.cos().T).tanh() @ x,
+    "custom": lambda lib, x: _custom(x) if isinstance(x, Tensor) else x.tanh(),
+    "checkpoint": lambda lib, x: (
+        whit.checkpoint(lambda x: (x * x).cos(), x) if isinstance(x, Tensor) else (x * x).cos()
+    ),
+    "logcumsumexp": lambda lib, x: x.logcumsumexp(0),
     "prod": lambda lib, x: x + (x * 0.7).prod(0),
 }
 

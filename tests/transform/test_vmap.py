@@ -27,6 +27,7 @@ from whit import (
     jvp,
     linearize,
     map_tensors,
+    nn,
     register_container,
     vmap,
 )
@@ -287,6 +288,45 @@ def test_values_of_tensors_from_outside_can_be_read() -> None:
     assert vmap(lambda x: x * w.item() if w.item() > 1 else x)(Tensor([1.0, 3.0])).tolist() == [2.0, 6.0]
     w = w * 2
     assert vmap(lambda x: x * w.realize().item())(Tensor([1.0])).tolist() == [4.0]
+
+
+SCALE = {"by": 2.0}
+
+
+def scaled(x: Tensor) -> Tensor:
+    return (x * x * SCALE["by"]).sum()
+
+
+@pytest.mark.parametrize(
+    "transformed",
+    [
+        vmap(scaled),
+        grad(scaled),
+        vmap(grad(scaled)),
+        jacobian(scaled),
+        hessian(scaled),
+        lambda x: jvp(scaled, (x,), (x,))[1],
+        lambda x: linearize(scaled, x)[1](x),
+        lambda x: hvp(scaled, (x,), (x,))[0],
+    ],
+)
+def test_a_captured_transform_sees_what_its_function_reads(transformed: Any) -> None:
+    step, x = TinyJit(transformed), Tensor(X[0])
+    try:
+        for by in (2.0, 2.0, 3.0, 3.0, 2.0):
+            SCALE["by"] = by
+            np.testing.assert_allclose(step(x).numpy(), transformed(x).numpy())
+    finally:
+        SCALE["by"] = 2.0
+
+
+def test_layers_and_methods_are_functions() -> None:
+    layer, x = nn.Linear(4, 2), Tensor(X[0]).float()
+    np.testing.assert_allclose(vmap(layer)(x).numpy(), layer(x).numpy(), rtol=1e-6)
+    assert not hasattr(vmap(layer), "weight")
+    np.testing.assert_allclose(vmap(Tensor.softmax)(x).numpy(), x.softmax(-1).numpy(), rtol=1e-6)
+    found = vmap(nn.LayerNorm(4))(x).numpy()
+    np.testing.assert_allclose(found, nn.LayerNorm(4)(x).numpy(), rtol=1e-5, atol=1e-6)
 
 
 # ---- random numbers

@@ -41,7 +41,7 @@ def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0, randomness:
     if randomness not in RANDOMNESS:
         raise ArgumentError(f"vmap: randomness={randomness!r:.60}", fix=f"It is one of {', '.join(RANDOMNESS)}.")
 
-    @functools.wraps(f)
+    @functools.wraps(f, updated=())
     def _mapped(*args: Any, **kwargs: Any) -> Any:
         call = _Call(name_of(f), [of_array(each) for each in args], in_axes, randomness)
         result = call.run(lambda given: f(*given, **kwargs))

@@ -62,7 +62,7 @@ def _jacobian(
 ) -> Callable[..., Any]:
     check_function(name, f)
 
-    @functools.wraps(f)
+    @functools.wraps(f, updated=())
     def _derivatives(*args: Any, **kwargs: Any) -> Any:
         places = chosen(name, argnums, len(args))
         given = [Given(name, as_argument(args[place])) for place in places]

@@ -32,7 +32,7 @@ def grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool 
     """
     function = _with_gradient("grad", f, argnums, has_aux)
 
-    @functools.wraps(f)
+    @functools.wraps(f, updated=())
     def _gradient(*args: Any, **kwargs: Any) -> Any:
         _, aux, found = function(args, kwargs)
         return (found, aux) if has_aux else found
@@ -46,7 +46,7 @@ def value_and_grad(
     """The function that gives (value, gradient), as `grad` has it; with `has_aux` ((value, aux), gradient)."""
     function = _with_gradient("value_and_grad", f, argnums, has_aux)
 
-    @functools.wraps(f)
+    @functools.wraps(f, updated=())
     def _both(*args: Any, **kwargs: Any) -> Any:
         value, aux, found = function(args, kwargs)
         return ((value, aux) if has_aux else value), found
