@@ -522,7 +522,7 @@ WRONG = [
     (lambda x: vmap(lambda x: x, 0, 3)(x), OutOfRangeError, "vmap: out_axes names axis 3 of result, of shape (3, 4)"),
     (lambda x: vmap(lambda x: x, None)(x), ArgumentError, "vmap: no argument has a batch"),
     (lambda x: vmap(lambda: 1)(), ArgumentError, "vmap: no argument has a batch"),
-    (lambda x: vmap(lambda x: x, (0, 0))(x), ArgumentError, "vmap: in_axes=(0, 0) has 2 entries, and there are 1"),
+    (lambda x: vmap(lambda x: x, (0, 0))(x), ArgumentError, "vmap: in_axes=(0, 0) has 2 entries for 1"),
     (lambda x: vmap(lambda x: x, ([0],))(x), ArgumentError, "vmap: in_axes has list of [0]"),
     (lambda x: vmap(lambda x: x, ("0",))(x), ArgumentError, "vmap: in_axes has '0'"),
     (lambda x: vmap(lambda x: [x], 0, [None])(x), ArgumentError, "vmap: out_axes is None for result[0]"),

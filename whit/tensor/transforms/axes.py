@@ -23,7 +23,8 @@ def axes_of_arguments(in_axes: Any, structures: Sequence[Structure]) -> list[int
     if isinstance(in_axes, list | tuple):
         if len(in_axes) != len(structures):
             raise ArgumentError(
-                f"vmap: in_axes={in_axes!r:.60} has {len(in_axes)} entries, and there are {len(structures)} arguments",
+                f"vmap: in_axes={in_axes!r:.60} has {_count(in_axes, 'entr', 'y', 'ies')} for "
+                f"{_count(structures, 'argument', '', 's')}",
                 "arguments that are given by name are the same for all examples, and have no entry",
                 "Give an axis or None for each argument, or one for all of them.",
             )
@@ -31,6 +32,10 @@ def axes_of_arguments(in_axes: Any, structures: Sequence[Structure]) -> list[int
     else:
         rows = [spread_axes("in_axes", in_axes, structure) for structure in structures]
     return [axis for row in rows for axis in row]
+
+
+def _count(things: Sequence[Any], word: str, one: str, many: str) -> str:
+    return f"{len(things)} {word}{one if len(things) == 1 else many}"
 
 
 def spread_axes(role: str, axes: Any, structure: Structure, place: str = "") -> list[int | None]:
