@@ -439,6 +439,23 @@ def test_jacobians(transform: Any) -> None:
     assert transform(lambda x: x * 2)(Tensor.ones(0, 3)).shape == (0, 3, 0, 3)
 
 
+def test_jacobians_of_what_is_computed_at_once() -> None:
+    generator = np.random.default_rng(0)
+    a, b = Tensor(generator.normal(size=(3, 3)) + 4 * np.eye(3)), Tensor(generator.normal(size=(3, 2)))
+    inverse, solution = np.linalg.inv(a.numpy()), np.linalg.solve(a.numpy(), b.numpy())
+    wanted = -np.einsum("ik,jl->ijkl", inverse, solution.T)
+    for transform in (jacrev, jacfwd, jacobian):
+        np.testing.assert_allclose(transform(lambda a: a.solve(b))(a).numpy(), wanted, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(
+            transform(lambda b: a.solve(b))(b).numpy(), np.einsum("ik,jl->ijkl", inverse, np.eye(2)), atol=1e-12
+        )
+    batch = Tensor(np.stack([a.numpy(), a.numpy() * 2]))
+    found = vmap(jacfwd(lambda a: a.solve(b)))(batch).numpy()
+    np.testing.assert_allclose(found, np.stack([wanted, wanted / 4]), rtol=1e-9, atol=1e-12)
+    _, push = linearize(lambda a: a.solve(b), a)
+    np.testing.assert_allclose(push(a).numpy(), -solution, rtol=1e-9)
+
+
 # ---- kernels and operations
 
 

@@ -23,8 +23,8 @@ from whit.tensor.nested import flatten_tensors
 from whit.tensor.transforms.arguments import Given, as_argument, check_function, chosen, without_aux
 from whit.tensor.transforms.forward import Moving
 from whit.tensor.transforms.reverse import Pullback
+from whit.transform.active import during
 from whit.transform.batch import Batch, moved_axis
-from whit.transform.stand_in import stand_in
 
 Rows = list[list[Any]]  # for each result the derivatives by each tensor among the arguments
 
@@ -107,9 +107,10 @@ class _Run:
         rows = []
         for place, result in enumerate(self._results):
             seeds: list[UOp | None] = [None] * len(self._results)
-            one = seeds[place] = stand_in(result.dtype, result.shape, result.device)
-            found = [tensor.uop for tensor in pullback.pull(seeds)]
-            rows.append(self._mapped(one, result, found))
+            batch, seeds[place] = _elements(result)
+            with during(batch):
+                found = [tensor.uop for tensor in pullback.pull(seeds)]
+            rows.append(batch.with_axis(found))
         return [
             [result._wrap(node.reshape((*result.shape, *x.shape))) for node, x in zip(row, self._inputs, strict=True)]
             for result, row in zip(self._results, rows, strict=True)
@@ -121,20 +122,16 @@ class _Run:
         columns = []
         for place, x in enumerate(self._inputs):
             known: list[UOp | None] = [None] * len(self._inputs)
-            one = known[place] = stand_in(x.dtype, x.shape, x.device)
-            found = [node for node in moving.nodes(known) if node is not None]
-            columns.append(self._mapped(one, x, found))
+            batch, known[place] = _elements(x)
+            with during(batch):
+                found = [node for node in moving.nodes(known) if node is not None]
+            columns.append(batch.with_axis(found))
         rows = []
         for number, result in enumerate(self._results):
             last = [moved_axis(column[number], 0, len(result.shape)) for column in columns]
             pairs = zip(last, self._inputs, strict=True)
             rows.append([result._wrap(node.reshape((*result.shape, *x.shape))) for node, x in pairs])
         return rows
-
-    def _mapped(self, one: UOp, like: Any, found: Sequence[UOp]) -> list[UOp]:
-        """Nodes made of a direction, for the directions of all elements: the axis of these in front."""
-        size = like.numel()
-        return Batch(size, {one: _directions(like, size)}).with_axis(found)
 
     def arranged(self, rows: Sequence[Sequence[Any]], is_several: bool) -> Any:
         """The derivatives in the containers of the results, each in those of the arguments."""
@@ -144,6 +141,13 @@ class _Run:
             parts = [one.structure.unflatten([left.pop(0) for _ in one.tensors]) for one in self._given]
             filled.append(tuple(parts) if is_several else parts[0])
         return self._structure.unflatten(filled)
+
+
+def _elements(like: Any) -> tuple[Batch, UOp]:
+    """A batch of directions, and the node that stands for one of them: along each element of a tensor."""
+    size = like.numel()
+    batch = Batch(size, {})
+    return batch, batch.example(_directions(like, size), like.device)
 
 
 def _directions(like: Any, size: Any) -> UOp:
