@@ -232,6 +232,8 @@ def make_program(seed: int) -> Program:
     rank, jacobians, derivatives = 2, 0, 0
     for _ in range(draw.randint(1, 4)):
         name = draw.choice(["vmap", "vmap", "grad", "jvp", "vjp", "jacrev", "jacfwd"])
+        if name == "jacfwd" and "solution" in steps:
+            name = "jacrev"  # in a batch, PyTorch's jacfwd of solve is not that of its own loop over examples
         jacobians += name.startswith("jac")
         derivatives += name != "vmap"
         is_second = derivatives > 1 and not FIRST_ORDER.isdisjoint(steps)

@@ -12,7 +12,6 @@ Nothing of the package is imported here but at the type checker's wish: the reco
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from whit.errors import NotSupportedError
@@ -104,17 +103,21 @@ def stack(node: UOp, src: Sources, mapped: Mapped, size: Any) -> UOp:
 
 def reduce(node: UOp, src: Sources, mapped: Mapped, size: Any) -> UOp:
     """The same axes."""
-    return node.replace(src=src, arg=replace(node.arg, axes=tuple(axis + 1 for axis in node.arg.axes)))
+    axes = tuple(axis + 1 for axis in node.arg.axes)
+    return node.replace(src=src, arg=type(node.arg)(node.arg.op, axes))
 
 
 def scan(node: UOp, src: Sources, mapped: Mapped, size: Any) -> UOp:
     """The same axis."""
-    return node.replace(src=src, arg=replace(node.arg, axis=node.arg.axis + 1))
+    arg = node.arg
+    return node.replace(src=src, arg=type(arg)(arg.op, arg.axis + 1, arg.reverse, arg.exclusive))
 
 
 def sort(node: UOp, src: Sources, mapped: Mapped, size: Any) -> UOp:
     """The same axis."""
-    return node.replace(src=spread_all(src, mapped, size), arg=replace(node.arg, axis=node.arg.axis + 1))
+    arg = node.arg
+    behind = type(arg)(arg.count, arg.axis + 1, arg.descending, arg.piece, arg.runs)
+    return node.replace(src=spread_all(src, mapped, size), arg=behind)
 
 
 # ---- memory
