@@ -153,7 +153,7 @@ FIELD = (
         "rematerialise",
         "A value is computed again where it is needed instead of being kept: gradient checkpointing.",
         "whit/schedule/groups/order_recompute.py",
-        "whit/grad/checkpoint.py",
+        "whit/transform/checkpoint.py",
         "gradients.md",
     ),
     word(
@@ -322,6 +322,26 @@ OURS = (
         "viz.md",
     ),
     word("formula", "An elementwise function with a gradient of its own.", "whit/tensor/graphs/formulas.py:named"),
+    word(
+        "container",
+        "What tensors are found in and put into again: lists, dictionaries, dataclasses, classes of the user.",
+        "whit/containers.py:register_container",
+        "transforms.md",
+    ),
+    word(
+        "transform",
+        "A graph -> the graph of its gradients, of its tangents, or of a batch of examples; and the functions of users "
+        "that are made of it.",
+        "whit/transform",
+        "whit/tensor/transforms",
+        "transforms.md",
+    ),
+    word(
+        "stand-in",
+        "A placeholder for one example of a batch, or for a direction, while a graph is transformed.",
+        "whit/transform/stand_in.py:stand_in",
+        "transforms.md",
+    ),
     word(
         "weak dtype",
         "That of a Python number: it takes the dtype of what it meets.",

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from whit.cache import clear_caches
 from whit.config import Context, getenv
+from whit.containers import register_container
 from whit.dtype import dtypes
 from whit.engine.devices.device import Device
 from whit.engine.report.counters import GlobalCounters
@@ -28,6 +29,20 @@ from whit.jit.jit import TinyJit
 from whit.jit.jit import TinyJit as jit  # noqa: N813  as in JAX; the folder: `from whit.jit import ...`
 from whit.names import WHIT, advice
 from whit.tensor import Tensor, checkpoint
+from whit.tensor.nested import map_tensors
+from whit.tensor.transforms import (
+    grad,
+    hessian,
+    hvp,
+    jacfwd,
+    jacobian,
+    jacrev,
+    jvp,
+    linearize,
+    value_and_grad,
+    vjp,
+    vmap,
+)
 from whit.viz import trace
 from whit.viz.session import start_from_environment as start_trace
 
@@ -69,10 +84,23 @@ __all__ = [
     "fetch",
     "function",
     "getenv",
+    "grad",
+    "hessian",
+    "hvp",
+    "jacfwd",
+    "jacobian",
+    "jacrev",
     "jit",
+    "jvp",
+    "linearize",
+    "map_tensors",
     "nn",
     "profile",
+    "register_container",
     "trace",
+    "value_and_grad",
+    "vjp",
+    "vmap",
 ]
 
 start_trace()

@@ -47,6 +47,7 @@ TOPICS = [
     "linalg",
     "random",
     "gradients",
+    "transforms",
     "devices",
     "files",
     "values",

@@ -5,12 +5,12 @@ from collections.abc import Callable
 import numpy as np
 
 from whit.dtype import dtypes
-from whit.grad import gradients
-from whit.grad.calls import values_to_keep
 from whit.ir import ops
 from whit.ir.interpret import evaluate
 from whit.ir.uop import UOp, const, make
 from whit.schedule import schedule
+from whit.transform import gradients
+from whit.transform.calls import values_to_keep
 
 N = 5
 

@@ -9,8 +9,8 @@ import pytest
 from grad.test_reverse import check, data
 from whit import Tensor
 from whit.errors import ArgumentError, DTypeError, ShapeError
-from whit.grad import formulas
 from whit.ir.uop import live_nodes
+from whit.transform import formulas
 
 
 def small(*values: float) -> Tensor:

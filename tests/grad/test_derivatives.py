@@ -7,7 +7,7 @@ import pytest
 
 from grad.test_reverse import check, data
 from whit import Tensor
-from whit.grad import FORMULAS
+from whit.transform import FORMULAS
 
 pytestmark = pytest.mark.slow  # many
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from whit import Tensor, function
-from whit.grad.reverse import MANY_PIECES
 from whit.ir import ops
+from whit.transform.reverse import MANY_PIECES
 
 RNG = np.random.default_rng(0)
 
@@ -69,3 +69,12 @@ def test_second_order_through_rows() -> None:
     (first,) = total.gradient(x)
     (second,) = first.sum().gradient(x)
     np.testing.assert_allclose(second.numpy(), 6 * x.numpy(), rtol=1e-5)
+
+
+@pytest.mark.parametrize("uses", [MANY_PIECES - 1, MANY_PIECES, 40])
+def test_a_number_that_is_used_many_times(uses: int) -> None:
+    number, total = Tensor([0.5, 0.25]).sum(), Tensor(0.0)
+    for i in range(uses):
+        total = total + (number * float(i)).sin()
+    (found,) = total.gradient(number)
+    assert found.item() == pytest.approx(sum(i * np.cos(0.75 * i) for i in range(uses)), rel=1e-4)

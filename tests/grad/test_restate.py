@@ -8,9 +8,9 @@ import pytest
 
 from grad.test_extremes import table
 from whit import Tensor, dtypes
-from whit.grad.formulas import RESTATED
 from whit.ir import ops
 from whit.ir.uop import UOp
+from whit.transform.formulas import RESTATED
 
 pytestmark = pytest.mark.slow  # many
 

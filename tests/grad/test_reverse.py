@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from whit import Tensor
-from whit.grad import gradients
 from whit.ir import ops
+from whit.transform import gradients
 
 STEP = 1e-6
 

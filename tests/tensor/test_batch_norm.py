@@ -5,7 +5,6 @@ import pytest
 
 from whit import Tensor
 from whit.dtype import dtypes
-from whit.grad import gradients
 from whit.ir import ops
 from whit.ir.interpret import run
 from whit.ir.uop import UOp, const
@@ -13,6 +12,7 @@ from whit.schedule import schedule
 from whit.target import parse_target
 from whit.tensor.graphs.batch_norm import scaled, squares_from_mean
 from whit.tensor.methods.reduction.reduce import mean_of
+from whit.transform import gradients
 
 F32, F64, BF16 = dtypes.float32, dtypes.float64, dtypes.bfloat16
 GPU = parse_target("CUDA:PTX:sm_90a")

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from whit.dtype import DType, dtypes
 from whit.errors import ArgumentError, DTypeError, MissingError, ShapeError, nearest
+from whit.ir.batching import aligned
+from whit.ir.gradients.pointwise import pointwise
 from whit.records import dataclass, field
 
 if TYPE_CHECKING:
@@ -25,6 +27,9 @@ Interval = tuple[int, int]
 
 DTypeRule = Callable[["Op", Sources, Any], DType]
 GradientRule = Callable[["UOp", "UOp"], "tuple[UOp | None, ...]"]
+TangentRule = Callable[["UOp", "tuple[UOp | None, ...]"], "UOp | None"]
+# (node, its sources over a batch, which of them have the axis of the batch in front, its size)
+BatchRule = Callable[["UOp", Sources, "tuple[bool, ...]", Any], "UOp"]
 ShapeRule = Callable[["Op", Sources, Any], Shape]
 Stable = Callable[[Any, "UOp"], "UOp"]  # stable(f, x) with f the functions of nodes, which lie above this package
 
@@ -57,6 +62,8 @@ class Op:
     bounds: Callable[..., Interval | None] | None = None  # interval of the result from the intervals of the sources
     expand: Callable[[UOp], UOp] | None = None  # the same value in simpler ops, exactly
     grad: GradientRule | None = None  # (node, dy) -> a gradient for each source; None: there is no rule
+    tangent: TangentRule | None = None  # (node, tangents of its sources, None where there is none) -> its tangent
+    batch: BatchRule | None = None  # the node over a batch, whose axis comes first
     stable: Mapping[str, Stable] = field(default_factory=dict)  # expressions of the result y that have a better form
     operations: int = 1  # what it costs: the ops that it becomes, EXP2 and LOG2 as one
     spelling: str = ""  # how an expression shows it to people: "({0} + {1})"
@@ -109,6 +116,10 @@ def define(
     if name in OPS:
         raise ArgumentError(f"define: the op {name!r} exists already", fix="Choose another name.")
     least, most = arity if isinstance(arity, tuple) else (arity, arity)
+    if shape is None:
+        fields.setdefault("batch", aligned)
+        if fields.get("grad") is not None:
+            fields.setdefault("tangent", pointwise)
     fields.setdefault(
         "spelling", f"{name}(" + ", ".join(f"{{{i}}}" for i in range(least)) + ")" if least == most else ""
     )

@@ -11,7 +11,7 @@ from math import erf, inf
 from typing import Any
 
 from whit.dtype import DType
-from whit.ir import interval, shapes
+from whit.ir import batching, interval, shapes
 from whit.ir.args import (
     AcrossArg,
     ArangeArg,
@@ -36,6 +36,7 @@ from whit.ir.args import (
 )
 from whit.ir.gradients import effects as gradient_effects
 from whit.ir.gradients import rules as gradients
+from whit.ir.gradients import tangents
 from whit.ir.op import (
     EVERYWHERE,
     KERNEL,
@@ -147,6 +148,8 @@ RESHAPE = define(
     arg_type=tuple,
     python=lambda xp, x, shape: xp.reshape(x, shape),
     grad=gradients.reshape,
+    tangent=tangents.linear,
+    batch=batching.reshape,
     doc="The same elements in row-major order under another shape.",
 )
 PERMUTE = define(
@@ -158,6 +161,8 @@ PERMUTE = define(
     arg_type=tuple,
     python=lambda xp, x, order: xp.transpose(x, order),
     grad=gradients.permute,
+    tangent=tangents.linear,
+    batch=batching.permute,
     doc="The axes in another order.",
 )
 EXPAND = define(
@@ -169,6 +174,8 @@ EXPAND = define(
     arg_type=tuple,
     python=lambda xp, x, shape: xp.broadcast_to(x, shape),
     grad=gradients.expand,
+    tangent=tangents.linear,
+    batch=batching.expand,
     doc="Axes of size 1 repeated.",
 )
 PAD = define(
@@ -180,6 +187,8 @@ PAD = define(
     arg_type=tuple,
     python=lambda xp, x, pads: xp.pad(x, pads) if pads else x,  # NumPy cannot pad no axes
     grad=gradients.pad,
+    tangent=tangents.linear,
+    batch=batching.pad,
     doc="Zeros before and after each axis.",
 )
 SHRINK = define(
@@ -191,6 +200,8 @@ SHRINK = define(
     arg_type=tuple,
     python=lambda xp, x, parts: x[tuple(slice(start, start + size) for start, size in parts)],
     grad=gradients.shrink,
+    tangent=tangents.linear,
+    batch=batching.shrink,
     doc="A window of each axis: (start, size).",
 )
 FLIP = define(
@@ -202,6 +213,8 @@ FLIP = define(
     arg_type=tuple,
     python=lambda xp, x, axes: xp.flip(x, axes),
     grad=gradients.flip,
+    tangent=tangents.linear,
+    batch=batching.flip,
     doc="These axes back to front.",
 )
 MOVEMENT = (RESHAPE, PERMUTE, EXPAND, PAD, SHRINK, FLIP)
@@ -362,6 +375,7 @@ TRUNC = define(
     stages=EVERYWHERE,
     python=lambda xp, x: xp.trunc(x),
     grad=gradients.flat,
+    tangent=tangents.none,
     doc="Rounded toward zero.",
 )
 FLOOR = define(
@@ -371,6 +385,7 @@ FLOOR = define(
     stages=EVERYWHERE,
     python=lambda xp, x: xp.floor(x),
     grad=gradients.flat,
+    tangent=tangents.none,
     doc="Rounded toward -infinity.",
 )
 CEIL = define(
@@ -381,6 +396,7 @@ CEIL = define(
     python=lambda xp, x: xp.ceil(x),
     expand=lambda node: -(-node.src[0]).floor(),
     grad=gradients.flat,
+    tangent=tangents.none,
     doc="Rounded toward +infinity.",
 )
 ROUND = define(
@@ -390,6 +406,7 @@ ROUND = define(
     stages=EVERYWHERE,
     python=lambda xp, x: xp.rint(x),
     grad=gradients.flat,
+    tangent=tangents.none,
     doc="Rounded to the nearest integer, halves to even.",
 )
 
@@ -726,6 +743,7 @@ WHERE = define(
     python=lambda xp, condition, yes, no: xp.where(condition, yes, no),
     bounds=interval.choose,
     grad=gradients.where,
+    tangent=tangents.where,
     doc="yes where the condition holds, no elsewhere.",
 )
 FMA = define(
@@ -750,6 +768,8 @@ CAST = define(
     arg_type=DType,
     check=shapes.check_cast,
     grad=gradients.cast,
+    tangent=tangents.cast,
+    batch=batching.first,
     doc="The nearest value of another dtype: a rounding point. Float to integer: toward zero, saturating, NaN is 0.",
 )
 BITCAST = define(
@@ -761,6 +781,8 @@ BITCAST = define(
     arg_type=DType,
     check=shapes.check_bitcast,
     grad=gradients.flat,
+    tangent=tangents.none,
+    batch=batching.first,
     doc="The same bits read as another dtype of the same size.",
 )
 DETACH = define(
@@ -771,6 +793,8 @@ DETACH = define(
     stages=TENSOR,
     python=lambda xp, x: x,
     grad=gradients.flat,
+    tangent=tangents.none,
+    batch=batching.first,
     doc="x itself, where no gradient flows.",
 )
 
@@ -790,6 +814,8 @@ RECOMPUTE = define(
     shape=shape_of_first,
     stages=TENSOR,
     grad=gradients.through,
+    tangent=tangents.through,
+    batch=batching.first,
     doc="x itself, told apart from x: what is made of it is computed again, if possible after the other sources.",
 )
 LEAF = define(
@@ -800,6 +826,8 @@ LEAF = define(
     stages=TENSOR,
     arg_type=LeafArg,
     grad=gradients.through,
+    tangent=tangents.through,
+    batch=batching.first,
     doc="x itself, told apart from equal values by a number: something to take a gradient with respect to.",
 )
 STAGE_GRADIENT = define(
@@ -809,6 +837,8 @@ STAGE_GRADIENT = define(
     shape=shape_of_first,
     stages=TENSOR,
     grad=lambda node, dy: (dy.stage(),),
+    tangent=tangents.through,
+    batch=batching.first,
     doc="x itself, whose gradient is kept in memory.",
 )
 
@@ -825,6 +855,8 @@ REDUCE = define(
     arg_type=ReduceArg,
     check=shapes.check_reduce,
     grad=gradients.reduce,
+    tangent=tangents.reduce,
+    batch=batching.reduce,
     doc="All elements along the axes, or over the ranges in the sources, combined by an op.",
 )
 SCAN = define(
@@ -836,6 +868,8 @@ SCAN = define(
     arg_type=ScanArg,
     check=shapes.check_scan,
     grad=gradients.scan,
+    tangent=tangents.scan,
+    batch=batching.scan,
     doc="The running combination along an axis, or over the range in the sources: position i combines 0..i.",
 )
 SORT = define(
@@ -847,6 +881,8 @@ SORT = define(
     arg_type=SortArg,
     check=shapes.check_sort,
     grad=gradients.sort,
+    tangent=tangents.sort,
+    batch=batching.sort,
     doc="The second source in the order of the first, stable, NaN as the largest: all of an axis, or its first few.",
 )
 
@@ -861,6 +897,8 @@ INDEX = define(
     arg_type=bool,
     check=shapes.check_index,
     grad=gradient_effects.index,
+    tangent=tangents.linear,
+    batch=batching.index,
     doc="The elements of x at these positions of its first axes. Gated (argument True): 0 where the last source fails.",
 )
 LOAD = define(
@@ -882,6 +920,8 @@ STORE = define(
     arg_type=StoreArg,
     check=shapes.check_store,
     grad=gradient_effects.store,
+    tangent=tangents.store,
+    batch=batching.store,
     doc="Effect: the value (second source) goes into the target (first) at the positions that follow.",
 )
 EACH = define(
@@ -901,6 +941,8 @@ STAGE = define(
     arg_type=StageArg,
     check=shapes.check_ranges,
     grad=gradients.through,
+    tangent=tangents.linear,
+    batch=batching.first,
     doc="The value computed over the ranges in the sources and kept in memory, to be indexed later.",
 )
 AFTER = define(
@@ -910,6 +952,8 @@ AFTER = define(
     shape=shape_of_first,
     stages=TENSOR | KERNEL | PROGRAM,
     grad=gradient_effects.after,
+    tangent=tangents.after,
+    batch=batching.after,
     doc="The first source, once the effects in the others have happened.",
 )
 BARRIER = define(
@@ -996,6 +1040,8 @@ STACK = define(
     shape=shapes.stack,
     stages=TENSOR | KERNEL | PROGRAM,
     grad=gradients.stack,
+    tangent=tangents.stack,
+    batch=batching.stack,
     doc="The sources along a new first axis; in a program, a vector built from its lanes.",
 )
 SHUFFLE = define(
@@ -1016,6 +1062,8 @@ COPY = define(
     stages=TENSOR | SCHEDULE,
     arg_type=str,
     grad=gradient_effects.copy,
+    tangent=tangents.linear,
+    batch=batching.first,
     doc="The value on another device.",
 )
 
@@ -1027,6 +1075,7 @@ GROUP = define(
     dtype=nothing,
     shape=scalar,
     stages=EVERYWHERE,
+    batch=batching.together,
     doc="Several values or effects as one node.",
 )
 ITEM = define(

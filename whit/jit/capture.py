@@ -19,13 +19,13 @@ from whit.engine.memory.storage import is_known
 from whit.engine.programs.program import Program, build, plain
 from whit.engine.programs.trace import Shown, Trace
 from whit.errors import JitError
-from whit.grad import flow
 from whit.ir import ops
 from whit.ir.uop import UOp
 from whit.jit.records import CapturedInput, Change, Escape, Grad, Guards, Output, ReadTensor, Shared
 from whit.jit.replayer import Replay
 from whit.jit.signature import Result, result_of
 from whit.tensor.core import Core
+from whit.transform import flow
 
 
 class NeedsViewsError(Exception):

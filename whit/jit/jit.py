@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
 from whit.config import JIT, JIT_CHECK, settings_key
 from whit.engine.devices.device import Device
-from whit.engine.programs.overlay import Wrapper, current
+from whit.engine.programs.overlay import Wrapper, current, is_traced
 from whit.errors import ArgumentError, JitError
 from whit.jit.signature import MISSED, Arguments, Key
 from whit.recording import hooks
@@ -76,7 +76,7 @@ class TinyJit(Wrapper, Generic[Parameters, Result]):
         self._attribute = f"_whit_jit_{name}"
 
     def __call__(self, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
-        if current() is not None or not JIT:
+        if is_traced() or not JIT:
             return self._function(*args, **kwargs)
         result: Result = self._call(args, kwargs)
         return result

@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from typing import Any
 
+from whit.containers import opened, opened_registered
 from whit.dtype import DType
 from whit.errors import JitError
 from whit.ir import ops
@@ -92,14 +93,9 @@ class Arguments:
     def _other(self, value: Any, kind: type, name: str) -> Any:
         if isinstance(value, UOp):
             return (kind, self.size(value))
-        if isinstance(value, tuple | list):  # named tuples, and other classes of them
-            parts = [self.key(part, f"{name}[{i}]") for i, part in enumerate(value)]
-            return (kind, *parts, self._attributes(value, kind, name))
-        if isinstance(value, Mapping):
-            parts = [(_static(k, name), self.key(part, f"{name}[{k!r}]")) for k, part in value.items()]
-            return (kind, *parts, self._attributes(value, kind, name))
-        if is_dataclass(value) and not isinstance(value, type):
-            return self._record(value, kind, name)
+        found = self._container(value, kind, name)
+        if found is not None:
+            return found
         if isinstance(value, DType):
             return (kind, value)
         if isinstance(value, Enum | type):
@@ -112,7 +108,23 @@ class Arguments:
             return (kind, value.dtype.str, value.tobytes())
         return self._by_identity(value, kind, name)
 
-    def _record(self, value: Any, kind: type, name: str) -> Any:
+    def _container(self, value: Any, kind: type, name: str) -> Key | None:
+        """The key of what has parts; None of all else."""
+        found = opened_registered(value)
+        if found is not None:
+            parts = [self.key(part, f"{name}{place}") for place, part in zip(found.places, found.parts, strict=True)]
+            return (kind, *parts, self.key(found.rest, name))
+        if isinstance(value, tuple | list):  # named tuples, and other classes of them
+            parts = [self.key(part, f"{name}[{i}]") for i, part in enumerate(value)]
+            return (kind, *parts, self._attributes(value, kind, name))
+        if isinstance(value, Mapping):
+            parts = [(_static(k, name), self.key(part, f"{name}[{k!r}]")) for k, part in value.items()]
+            return (kind, *parts, self._attributes(value, kind, name))
+        if is_dataclass(value) and not isinstance(value, type):
+            return self._record(value, kind, name)
+        return None
+
+    def _record(self, value: Any, kind: type, name: str) -> Key:
         names = [field.name for field in fields(value)]
         parts = [(n, self.key(getattr(value, n), f"{name}.{n}")) for n in names]
         return (kind, *parts, self._attributes(value, kind, name, names))
@@ -238,14 +250,10 @@ def _mapped(value: Any, change: Callable[[Any], Any], name: str, where: str) -> 
     kind = type(value)
     if changed is not value or kind in PLAIN or kind is float or isinstance(value, DType | Enum | type | UOp | Hole):
         return changed
-    if isinstance(value, tuple | list):
-        parts = [_mapped(part, change, name, f"{where}[{i}]") for i, part in enumerate(value)]
-        return kind(*parts) if hasattr(value, "_fields") else kind(parts)
-    if isinstance(value, dict):
-        return {key: _mapped(part, change, name, f"{where}[{key!r}]") for key, part in value.items()}
-    if is_dataclass(value):
-        names = [field.name for field in fields(value) if field.init]
-        return kind(**{n: _mapped(getattr(value, n), change, name, f"{where}.{n}") for n in names})
+    found = None if isinstance(value, set | frozenset) else opened(value)
+    if found is not None:
+        pairs = zip(found.parts, found.places, strict=True)
+        return found.rebuild([_mapped(part, change, name, f"{where}{place}") for part, place in pairs])
     raise JitError(
         f"{name}: the {where} of the captured function is a {kind.__name__}, which a replay cannot make",
         fix="Return tensors, numbers, strings, and lists, tuples, dictionaries or dataclasses of them.",

@@ -16,7 +16,7 @@ left as it was: results that are views of something from before, symbolic sizes,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from typing import Any, TypeVar
 
@@ -29,8 +29,8 @@ from whit.engine.realize.parametrise import SPREADS, is_varied, param
 from whit.ir import ops
 from whit.ir.args import FunctionArg
 from whit.ir.uop import UOp, make
-from whit.records import fields, is_dataclass
 from whit.tensor.core import Core
+from whit.tensor.nested import tensors_in
 
 Kind = TypeVar("Kind", bound=Core)
 
@@ -82,21 +82,6 @@ def _traced(fn: Callable[..., Sequence[Core]], tensors: Sequence[Core | None]) -
         return None
     arguments, function = _function(fn.__name__, members, order)
     return function, tuple([nodes.index(each) if each in nodes else each for each in arguments])
-
-
-def tensors_in(value: Any) -> Iterator[Core]:
-    """The tensors in nested containers."""
-    if isinstance(value, Core):
-        yield value
-    elif isinstance(value, Mapping):
-        for part in value.values():
-            yield from tensors_in(part)
-    elif isinstance(value, list | tuple | set | frozenset):
-        for part in value:
-            yield from tensors_in(part)
-    elif is_dataclass(value) and not isinstance(value, type):
-        for field in fields(value):
-            yield from tensors_in(getattr(value, field.name))
 
 
 def cut_out(name: str, results: list[Core], read: Mapping[UOp, None]) -> None:

@@ -13,14 +13,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from whit.containers import map_parts
 from whit.errors import ArgumentError, DeviceError, DTypeError, ShapeError
-from whit.grad import own_rule
 from whit.ir import ops
 from whit.ir.op import spell_shape
 from whit.ir.uop import UOp, make
 from whit.records import dataclass
 from whit.tensor.core import Core, broadcast_scalar
 from whit.tensor.nested import map_tensors, tensors_in
+from whit.transform import own_rule
 
 Forward = Callable[..., Any]
 Gradient = Callable[..., Any]
@@ -143,7 +144,7 @@ def _numbered(value: Any, wanted: Callable[[Any], bool] = lambda tensor: True) -
 
 def _filled(value: Any, tensors: Sequence[Any]) -> Any:
     """The structure with tensors in the place of Slots."""
-    return map_tensors(lambda slot: tensors[slot.number], value, Slot)
+    return map_parts(Slot, lambda slot: tensors[slot.number], value)
 
 
 def _or_zeros(piece: UOp | None, value: UOp) -> UOp:

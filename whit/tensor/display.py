@@ -17,6 +17,7 @@ from whit.engine.programs.overlay import current
 from whit.errors import WhitError
 from whit.ir import ops
 from whit.ir.op import spell_shape
+from whit.ir.placeholder import is_stand_in
 from whit.ir.sizes import value_now
 from whit.tensor.core import Core, without_views
 from whit.tensor.engine import peek
@@ -60,6 +61,8 @@ def _state(tensor: Core) -> str:
     node = without_views(tensor.uop)
     if node.op is not ops.BUFFER:
         return "lazy"
+    if is_stand_in(node):
+        return "one of many"
     if is_placeholder(node) and current() is not None:
         return "captured"
     return "no data" if tensor.device.startswith("NULL") else "memory is gone"

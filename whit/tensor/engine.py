@@ -11,8 +11,10 @@ from whit.dtype import DType, dtypes
 from whit.engine.memory.placeholder import is_placeholder
 from whit.engine.programs.overlay import current, forbid
 from whit.ir.graph import topological
+from whit.ir.ops import BUFFER
 from whit.ir.uop import UOp
 from whit.tensor.place import user_method
+from whit.transform.active import computed, greatest, repeated
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -35,6 +37,11 @@ def realize(nodes: Sequence[UOp], device: str | None) -> list[UOp]:
     if current() is not None and any(is_placeholder(node) for node in topological(nodes)):
         forbid(user_method())
     return _engine()[0].realize(nodes, device)  # type: ignore[no-any-return]
+
+
+def compute(nodes: Sequence[UOp], device: str) -> list[UOp]:
+    """The same while a function runs that is transformed: of one that is mapped, the values of all examples."""
+    return computed(nodes, lambda nodes: realize(nodes, device))
 
 
 def note_realised(node: UOp, buffer: UOp) -> None:
@@ -118,10 +125,19 @@ def peek(node: UOp, shown: Sequence[Sequence[int]]) -> Array | None:
 
 
 def repeat(step: Step, state: Sequence[UOp], count: int, device: str) -> list[UOp]:
-    """The BUFFERs of a state after `count` steps of one graph."""
+    """The BUFFERs of a state after `count` steps of one graph, or what stands for them, as in `compute`."""
     from whit.engine.realize.repeat import repeat as run  # lazy: as above
 
-    return run(step, state, count, device)
+    def plain(step: Step, state: Sequence[UOp]) -> list[UOp]:
+        is_stored = all(node.op is BUFFER for node in state)
+        return run(step, state if is_stored else realize(state, device), count, device)
+
+    return repeated(step, state, plain) if count else list(state)
+
+
+def greatest_item(node: UOp, device: str) -> float:
+    """A number that is computed at once; of a function that is mapped, the greatest of all examples."""
+    return greatest(node, lambda node: float(item(realize([node], device)[0])))
 
 
 # ---- files and memory of others

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from whit.engine.memory.holders import holding
+from whit.engine.programs.overlay import before_change
 from whit.ir import ops
 from whit.ir.sizes import quotient, same_size, settled
 from whit.ir.uop import UOp, make
@@ -100,6 +101,7 @@ def change_all(changes: Sequence[Change]) -> None:
     A family whose members show different bases could not be written to any more. The loop is one of C, which no
     interrupt enters; what the fields held goes when it has ended.
     """
+    before_change(changes)
     _before = [getattr(owner, name, None) for owner, name, _ in changes]
     calls: list[tuple[Any, ...]] = [(setattr, *change) for change in changes]
     for owner, name, _ in changes:

@@ -1,27 +1,28 @@
-"""Tensors in lists, tuples and dictionaries, as arguments and results of functions have them."""
+"""Tensors in containers (`whit.containers`), as arguments and results of functions have them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
+from whit.containers import Structure, flatten, map_parts, parts_in
 from whit.tensor.core import Core
 
 
-def map_tensors(function: Callable[[Any], Any], value: Any, kind: type = Core) -> Any:
-    """The same structure with something else for every tensor, or for everything of another kind."""
-    if isinstance(value, kind):
-        return function(value)
-    if isinstance(value, dict):
-        return {key: map_tensors(function, part, kind) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        parts = [map_tensors(function, part, kind) for part in value]
-        return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)  # a named tuple has fields
-    return value
+def map_tensors(function: Callable[..., Any], value: Any, *others: Any) -> Any:
+    """The same containers with function(tensor) for every tensor.
+
+    With several containers of one structure function(tensor, *those of the others): a step of training is
+    `map_tensors(lambda p, g: p - 0.1 * g, parameters, gradients)`. What is no tensor stays as it is in the first.
+    """
+    return map_parts(Core, function, value, *others)
 
 
 def tensors_in(value: Any) -> list[Any]:
     """The tensors of a structure, in order."""
-    found: list[Any] = []
-    map_tensors(found.append, value)
-    return found
+    return parts_in(Core, value)
+
+
+def flatten_tensors(value: Any) -> tuple[list[Any], Structure]:
+    """The tensors of a structure, and the structure."""
+    return flatten(Core, value)

@@ -14,10 +14,10 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from whit.errors import ArgumentError
-from whit.grad.checkpoint import checkpointed, depends
 from whit.ir.uop import UOp
 from whit.tensor.core import Core
 from whit.tensor.nested import map_tensors, tensors_in
+from whit.transform.checkpoint import checkpointed, depends
 
 Result = TypeVar("Result")
 

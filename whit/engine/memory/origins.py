@@ -20,9 +20,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from whit.engine.memory.node_table import NodeTable
-from whit.grad import flow, smooth_sources
 from whit.ir import ops
 from whit.ir.uop import UOp
+from whit.transform import flow, smooth_sources
 
 # references of a record that is looked through again: gradients hold on to graphs for one more step
 LARGE_REFERENCES = 64

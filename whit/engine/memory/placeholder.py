@@ -4,26 +4,17 @@ that are gone. Who asks for the value of one is told why there is none.
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
-from whit.errors import JitError, user_line
-from whit.ir import ops
+from whit.errors import ArgumentError, JitError, UserError, user_line
+from whit.ir.op import spell_shape
+from whit.ir.placeholder import is_placeholder, is_stand_in, new_placeholder
 from whit.ir.uop import UOp
 
-_ids = itertools.count(-1, -1)
+__all__ = ["escaped", "given_away", "gradient_used_up", "is_placeholder", "new_placeholder"]
+
 _used_up: set[int] = set()  # numbers of placeholders that stand for gradients
 _given_away: set[int] = set()  # numbers of placeholders that stand for arguments whose memory a result has got
-
-
-def is_placeholder(node: UOp) -> bool:
-    """Whether a BUFFER only stood for something while a function was traced."""
-    return node.op is ops.BUFFER and node.arg.id < 0
-
-
-def new_placeholder(dtype: Any, shape: Any, device: str) -> UOp:
-    """A BUFFER without memory."""
-    return UOp.buffer(next(_ids), dtype, shape, device)
 
 
 def given_away(dtype: Any, shape: Any, device: str) -> UOp:
@@ -40,8 +31,15 @@ def gradient_used_up(dtype: Any, shape: Any, device: str) -> UOp:
     return node
 
 
-def escaped(node: UOp) -> JitError:
+def escaped(node: UOp) -> UserError:
     """What a placeholder without memory means to somebody who asks for its value."""
+    if is_stand_in(node):
+        return ArgumentError(
+            "the value of a tensor is asked for that stands for each example of a batch, or for any tangent",
+            f"it is made of one that is {node.dtype.name}{spell_shape(node.shape)}",
+            "A function that is mapped runs once, without values: choose with where() in place of if, and return what "
+            "is to be read outside.",
+        )
     if node.arg.id in _used_up:
         return JitError(
             "the gradients of a captured step are not kept: the function has used them to change their tensors",

@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
 from whit.errors import JitError
@@ -101,6 +102,30 @@ def forbid(what: str) -> None:
 before_unbind.append(forbid)
 
 
+_transforming: dict[int, int] = {}  # thread -> functions that are transformed and run now, one in another
+
+
+@contextmanager
+def transforming() -> Iterator[None]:
+    """Meanwhile this thread runs a function to see its graph: what is captured by itself would be cut out of it."""
+    thread = threading.get_ident()
+    _transforming[thread] = _transforming.get(thread, 0) + 1
+    try:
+        yield
+    finally:
+        _transforming[thread] -= 1
+        if not _transforming[thread]:
+            del _transforming[thread]
+
+
+def is_traced() -> bool:
+    """Whether this thread runs a function to see what it does: a captured function in it is a plain one."""
+    if not _active and not _transforming:
+        return False
+    thread = threading.get_ident()
+    return thread in _active or thread in _transforming
+
+
 class Reads:
     """Notes which nodes of tensors from before are read in this thread, in the order of their first reading.
 
@@ -148,6 +173,20 @@ class Reads:
     def note_made(self, tensor: Any) -> None:
         """A tensor has come into being."""
         self._made[id(tensor)] = weakref.ref(tensor)
+
+    def check_change(self, tensor: Any) -> None:
+        """A tensor is about to show something else, because the program wants it: who forbids that raises."""
+
+    def check_gradient(self, tensor: Any) -> None:
+        """A tensor is about to get another gradient."""
+
+
+def before_change(changes: Iterable[tuple[Any, str, Any]]) -> None:
+    """Asks whoever looks on whether tensors may show something else: (owner, field, value), families among them."""
+    for reads in _readers():
+        for owner, name, _ in changes:
+            if name == "uop" and isinstance(owner, Overlaid):
+                reads.check_change(owner)
 
 
 def _readers() -> list[Reads]:
@@ -205,6 +244,8 @@ def _gradient_property(slot: _Slot) -> property:
         return entry.grad
 
     def set_(tensor: Any, gradient: Any) -> None:
+        for reads in _readers() if gradient is not None else ():
+            reads.check_gradient(tensor)
         entry = _entry_of(tensor)
         if entry is None:
             slot.__set__(tensor, gradient)
@@ -243,8 +284,12 @@ def _after_fork() -> None:
     global _lock  # noqa: PLW0603  a fork: nobody would release it
     _lock = threading.RLock()
     trace, reads = current(), _readers()
+    depth = _transforming.get(threading.get_ident(), 0)
     _active.clear()
     _reading.clear()
+    _transforming.clear()
+    if depth:
+        _transforming[threading.get_ident()] = depth
     if trace is not None:
         _active[threading.get_ident()] = trace
     if reads:

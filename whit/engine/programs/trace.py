@@ -20,10 +20,10 @@ from whit.engine.memory.origins import behind, cuts
 from whit.engine.memory.placeholder import new_placeholder
 from whit.engine.programs.overlay import begin, end, slot_of
 from whit.errors import JitError
-from whit.grad import flow
 from whit.ir import ops
 from whit.ir.uop import UOp
 from whit.records import dataclass
+from whit.transform import flow
 
 
 @dataclass(slots=True)

@@ -50,7 +50,7 @@ def after(node: UOp, dy: UOp) -> Gradients:
     steps = []
     content = old
     for effect in effects:
-        write = Write(content, *_rebased(effect, old, content))
+        write = Write(content, *on_content(effect, old, content))
         steps.append(write)
         content = write.after()
     values: list[UOp | None] = []
@@ -130,12 +130,23 @@ def _numbers(like: UOp, count: int) -> UOp:
     return type(like).arange(size, dtypes.int64).reshape((*like.shape[:count], *rest)).expand(like.shape)
 
 
-def _rebased(effect: UOp, old: UOp, content: UOp) -> tuple[UOp, UOp]:
+def on_content(effect: UOp, old: UOp, content: UOp) -> tuple[UOp, UOp]:
     """A store to a view of `old` as one to the same view of another content, and that view."""
     if effect.op.name != "store":
         raise NotSupportedError("gradient: an effect that is not a store", effect.short(), "Detach the tensor.")
     view = on_view(effect.src[0], old, content)
-    return effect.replace(src=(view, *effect.src[1:])), view
+    return effect.replace(src=(view, _at_each_place(effect, view), *effect.src[2:])), view
+
+
+def _at_each_place(effect: UOp, view: UOp) -> UOp:
+    """The value of a store; a number as one for each place, where these are compared or multiplied one by one."""
+    _, value, *places = effect.src
+    if value.shape or effect.arg.combine is None or effect.arg.combine.name == "add":
+        return value
+    shape = next((place.shape for place in places if place.shape), ())
+    count = len(places) - bool(effect.arg.gated)
+    whole = (*shape, *view.shape[count:]) if count else view.shape
+    return value.reshape((1,) * len(whole)).expand(whole) if whole else value
 
 
 def _before(write: Write, dy: UOp) -> tuple[UOp, UOp]:
@@ -154,29 +165,40 @@ def _before(write: Write, dy: UOp) -> tuple[UOp, UOp]:
     )
 
 
+def shares(write: Write) -> tuple[UOp, UOp, UOp]:
+    """max, min: where the content stays, where a value wins, as 1.0, and how many those are at each place."""
+    new, one = write.after(), write.content.constant(1.0)
+    stays = write.content.eq(new).where(one, 0.0)
+    wins = write.value.eq(write.read(new)).where(one, 0.0)
+    return stays, wins, write.put(stays, wins, "add")
+
+
 def _shared(write: Write, dy: UOp) -> tuple[UOp, UOp]:
     """max, min: those equal to the result share dy."""
-    content, value, new = write.content, write.value, write.after()
-    one = dy.constant(1.0)
-    stays = content.eq(new).where(one, 0.0)
-    wins = value.eq(write.read(new)).where(one, 0.0)
-    share = dy / write.put(stays, wins, "add")
+    stays, wins, count = shares(write)
+    share = dy / count
     return stays * share, wins * write.read(share)
 
 
-def _product(write: Write, dy: UOp) -> tuple[UOp, UOp]:
-    """mul: the product of all others, also where some are 0."""
+def factors(write: Write) -> tuple[UOp, UOp]:
+    """mul: what the content and the values are multiplied by, the product of all others, also where some are 0."""
     content, value = write.content, write.value
-    one = dy.constant(1.0)
+    one = content.constant(1.0)
     zeros = write.put(content.eq(0.0).where(one, 0.0), value.eq(0.0).where(one, 0.0), "add")
     product = write.put(content.eq(0.0).where(one, content), value.eq(0.0).where(one, value), "mul")
 
-    def others(x: UOp, count: UOp, product: UOp) -> UOp:
+    def without(x: UOp, count: UOp, product: UOp) -> UOp:
         alone = count.eq(1.0).where(product, 0.0)
         return x.eq(0.0).where(alone, count.eq(0.0).where(product / x.eq(0.0).where(one, x), 0.0))
 
-    at_value = others(value, write.read(zeros), write.read(product))
-    return dy * others(content, zeros, product), write.read(dy) * at_value
+    at_value = without(value, write.read(zeros), write.read(product))
+    return without(content, zeros, product), at_value
+
+
+def _product(write: Write, dy: UOp) -> tuple[UOp, UOp]:
+    """mul: the product of all others."""
+    at_content, at_value = factors(write)
+    return dy * at_content, write.read(dy) * at_value
 
 
 def broadcast_like(value: UOp, like: UOp) -> UOp:

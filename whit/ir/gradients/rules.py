@@ -1,7 +1,8 @@
 """The gradients of ops: rules for the field `grad` of their records.
 
 A rule gets a node and dy, the gradient of some number with respect to the node, of the node's shape. It gives one
-gradient for each source, None where none flows (conditions, positions, sizes). `whit.grad` walks the graph with them.
+gradient for each source, None where none flows (conditions, positions, sizes). `whit.transform` walks the
+graph with them.
 
     mul(x, y):  dy*y, dy*x            a gradient of shape S for a scalar operand is summed by the walker
 
@@ -275,7 +276,7 @@ def logaddexp(node: UOp, dy: UOp) -> Gradients:
 # ---- reductions and scans
 
 
-def _back(value: UOp, x: UOp, axes: tuple[int, ...]) -> UOp:
+def spread_back(value: UOp, x: UOp, axes: tuple[int, ...]) -> UOp:
     """A reduced value at every element that went into it."""
     kept = tuple(1 if axis in axes else size for axis, size in enumerate(x.shape))
     return value.reshape(kept).expand(x.shape)
@@ -284,19 +285,19 @@ def _back(value: UOp, x: UOp, axes: tuple[int, ...]) -> UOp:
 def reduce(node: UOp, dy: UOp) -> Gradients:
     """add: everywhere the same. max and min: shared among those equal to it. mul: the product of all others."""
     x, axes, op = node.src[0], node.arg.axes, node.arg.op
-    spread = _back(dy, x, axes)
+    spread = spread_back(dy, x, axes)
     if op.name == "add":
         return (spread,)
     if op.name in ("max", "min"):
-        chosen = x.eq(_back(node, x, axes)).where(x.constant(1.0), 0.0)
+        chosen = x.eq(spread_back(node, x, axes)).where(x.constant(1.0), 0.0)
         count = total(chosen, axes)
-        return (chosen * spread / _back(count, x, axes),)
+        return (chosen * spread / spread_back(count, x, axes),)
     if op.name == "mul":
-        return (spread * _others(x, axes, op),)
+        return (spread * others(x, axes, op),)
     return (None,)
 
 
-def _others(x: UOp, axes: tuple[int, ...], op: Any) -> UOp:
+def others(x: UOp, axes: tuple[int, ...], op: Any) -> UOp:
     """At each element the product of all others along the axes: of those before it and those after it, no quotient."""
     rank = len(x.shape)
     kept = tuple(axis for axis in range(rank) if axis not in axes)

@@ -1,6 +1,7 @@
 """Model files: names of tensors in a model, and the formats that weights come in.
 
 model             get_state_dict, get_parameters, load_state_dict
+functional        functional_call: a model as a function of its tensors
 safetensors       safe_load, safe_load_metadata, safe_save
 torch_files       torch_load; pickles reads pickles without running code, strided builds tensors with steps
 gguf              gguf_load; gguf_blocks unpacks quantised blocks
@@ -13,6 +14,7 @@ Loading gives tensors whose elements are still in the file. See docs/files.md.
 """
 
 from whit.nn.state.archives import tar_extract, zip_extract
+from whit.nn.state.functional import functional_call
 from whit.nn.state.gguf import gguf_load
 from whit.nn.state.model import StateError, get_parameters, get_state_dict, load_state_dict
 from whit.nn.state.numpy_files import npy_load, npy_save
@@ -23,6 +25,7 @@ from whit.nn.state.torch_files import torch_load
 __all__ = [
     "StateError",
     "TensorIO",
+    "functional_call",
     "get_parameters",
     "get_state_dict",
     "gguf_load",

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from functools import partial
 
-from whit.grad import FORMULAS, derivative
 from whit.ir import ops
 from whit.ir.uop import UOp
 from whit.tensor.graphs.softmax import broadcast_like, kept_shape, reduced
+from whit.transform import FORMULAS, Form, derivative
 
 Axes = tuple[int, ...]  # those that are summed
 
@@ -26,7 +26,7 @@ def squares_from_mean(x: UOp, middle: UOp, axes: Axes) -> UOp:
     away = _away(x, middle, axes)
     name = f"squares from the mean along {axes}"
     if name not in FORMULAS:
-        derivative(name)(partial(_of_squares, axes))
+        derivative(name, Form.COMPOSED)(partial(_of_squares, axes))
     return reduced(away * away, ops.ADD, axes).formula(name, x, middle)
 
 
@@ -39,7 +39,7 @@ def scaled(x: UOp, axes: Axes, middle: UOp, scale: UOp, offset: UOp) -> UOp:
     value = _away(x, middle, axes) * _broadcast_along(scale, x, axes) + _broadcast_along(offset, x, axes)
     name = f"scaled along {axes}"
     if name not in FORMULAS:
-        derivative(name)(partial(_of_scaled, axes))
+        derivative(name, Form.COMPOSED)(partial(_of_scaled, axes))
     return value.formula(name, x, middle, scale, offset)
 
 

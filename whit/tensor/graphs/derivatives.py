@@ -10,11 +10,12 @@ import math
 from collections.abc import Callable
 
 from whit.dtype import dtypes
-from whit.grad import derivative
 from whit.ir.uop import UOp
 from whit.tensor.graphs import formulas, trigonometry
+from whit.transform import Form, derivative
 
 Slope = Callable[..., UOp]
+POINTWISE = Form.POINTWISE
 
 
 def slope(name: str) -> Callable[[Slope], Slope]:
@@ -27,7 +28,7 @@ def slope(name: str) -> Callable[[Slope], Slope]:
             wide = rule(y.cast(dtypes.float32), x.cast(dtypes.float32))
             return ((dy.cast(dtypes.float32) * wide).cast(x.dtype),)
 
-        derivative(name)(gradient)
+        derivative(name, POINTWISE)(gradient)
         return rule
 
     return register
@@ -49,10 +50,10 @@ slope("atanh")(lambda y, x: ((1.0 - x) * (x + 1.0)).reciprocal())
 slope("softplus")(lambda y, x: formulas.sigmoid(x))
 
 
-derivative("relu")(lambda y, dy, x: ((x > 0.0).where(dy, 0.0),))
-derivative("at_least")(lambda y, dy, x, low: ((x < low).where(0.0, dy), (x < low).where(dy, 0.0)))
-derivative("at_most")(lambda y, dy, x, high: ((high < x).where(0.0, dy), (high < x).where(dy, 0.0)))
-derivative("saturated")(lambda y, dy, x, low, high: (((low < x) & (x < high)).where(dy, 0.0), None, None))
+derivative("relu", POINTWISE)(lambda y, dy, x: ((x > 0.0).where(dy, 0.0),))
+derivative("at_least", POINTWISE)(lambda y, dy, x, low: ((x < low).where(0.0, dy), (x < low).where(dy, 0.0)))
+derivative("at_most", POINTWISE)(lambda y, dy, x, high: ((high < x).where(0.0, dy), (high < x).where(dy, 0.0)))
+derivative("saturated", POINTWISE)(lambda y, dy, x, low, high: (((low < x) & (x < high)).where(dy, 0.0), None, None))
 
 
 @slope("silu")
@@ -82,39 +83,39 @@ def _gelu_tanh(y: UOp, x: UOp) -> UOp:
     return near.where(s + inside * s * formulas.sigmoid(-u) * steep, (x > 0.0).where(x.constant(1.0), 0.0))
 
 
-@derivative("logaddexp")
+@derivative("logaddexp", POINTWISE)
 def _logaddexp(y: UOp, dy: UOp, a: UOp, b: UOp) -> tuple[UOp | None, ...]:
     """The weights of a softmax of two; halves where both are the same infinity."""
     difference = a.eq(b).where(a.constant(0.0), a - b)
     return dy * formulas.sigmoid(difference), dy * formulas.sigmoid(-difference)
 
 
-@derivative("logaddexp2")
+@derivative("logaddexp2", POINTWISE)
 def _logaddexp2(y: UOp, dy: UOp, a: UOp, b: UOp) -> tuple[UOp | None, ...]:
     """The same of powers of two."""
     difference = a.eq(b).where(a.constant(0.0), a - b) * math.log(2)
     return dy * formulas.sigmoid(difference), dy * formulas.sigmoid(-difference)
 
 
-@derivative("truncating_modulo")
+@derivative("truncating_modulo", POINTWISE)
 def _truncating_modulo(y: UOp, dy: UOp, a: UOp, b: UOp) -> tuple[UOp | None, ...]:
     """a - trunc(a / b) * b"""
     return dy, -(dy * (a / b).trunc())
 
 
-@derivative("floor_modulo")
+@derivative("floor_modulo", POINTWISE)
 def _floor_modulo(y: UOp, dy: UOp, a: UOp, b: UOp) -> tuple[UOp | None, ...]:
     """a - floor(a / b) * b"""
     return dy, -(dy * (a / b).floor())
 
 
-@derivative("floor_divide")
+@derivative("floor_divide", POINTWISE)
 def _floor_divide(y: UOp, dy: UOp, a: UOp, b: UOp) -> tuple[UOp | None, ...]:
     """Steps."""
     return None, None
 
 
-@derivative("copysign")
+@derivative("copysign", POINTWISE)
 def _copysign(y: UOp, dy: UOp, a: UOp, b: UOp) -> tuple[UOp | None, ...]:
     """The sign that was changed, 0 at 0."""
     same = (formulas.is_negative(a) ^ formulas.is_negative(b)).where(-dy, dy)
@@ -137,32 +138,32 @@ def _sinc(y: UOp, x: UOp) -> UOp:
     return near.where(series, ((apart * math.pi).cos() - y) / apart)
 
 
-@derivative("xlogy")
+@derivative("xlogy", POINTWISE)
 def _xlogy(z: UOp, dy: UOp, x: UOp, y: UOp) -> tuple[UOp | None, ...]:
     """log(y) and x / y; 0 / 0 is 0 there."""
     return dy * formulas.log(y), x.eq(0.0).where(dy * 0.0, dy * x / y)
 
 
-@derivative("xlog1py")
+@derivative("xlog1py", POINTWISE)
 def _xlog1py(z: UOp, dy: UOp, x: UOp, y: UOp) -> tuple[UOp | None, ...]:
     """log(1 + y) and x / (1 + y); 0 / 0 is 0 there."""
     return dy * formulas.log1p(y), x.eq(0.0).where(dy * 0.0, dy * x / (y + 1.0))
 
 
-@derivative("times_log")
+@derivative("times_log", POINTWISE)
 def _times_log(z: UOp, dy: UOp, x: UOp, logarithm: UOp) -> tuple[UOp | None, ...]:
     """The logarithm, finite: what makes it infinite often makes the gradient of x 0; and x."""
     largest = float(x.dtype.largest)
     return dy * logarithm.maximum(-largest).minimum(largest), dy * x
 
 
-@derivative("root_of_squares")
+@derivative("root_of_squares", POINTWISE)
 def _root_of_squares(y: UOp, dy: UOp, total: UOp) -> tuple[UOp | None, ...]:
     """1 / (2 y), but 0 at 0, where every square has the gradient 0."""
     return (y.eq(0.0).where(dy.constant(0.0), dy * 0.5 / y),)
 
 
-@derivative("power_of_squares")
+@derivative("power_of_squares", POINTWISE)
 def _power_of_squares(y: UOp, dy: UOp, total: UOp, exponent: UOp) -> tuple[UOp | None, ...]:
     """The gradient of a power, but 0 at 0."""
     inside = total.eq(0.0).where(total.constant(1.0), total)
@@ -170,13 +171,13 @@ def _power_of_squares(y: UOp, dy: UOp, total: UOp, exponent: UOp) -> tuple[UOp |
     return total.eq(0.0).where(dy.constant(0.0), slope), None
 
 
-@derivative("crossentropy_logits")
+@derivative("crossentropy_logits", POINTWISE)
 def _crossentropy_logits(z: UOp, dy: UOp, x: UOp, y: UOp) -> tuple[UOp | None, ...]:
     """sigmoid(x) - y and -x."""
     return dy * (formulas.sigmoid(x) - y), -(dy * x)
 
 
-@derivative("crossentropy")
+@derivative("crossentropy", POINTWISE)
 def _crossentropy(z: UOp, dy: UOp, p: UOp, y: UOp) -> tuple[UOp | None, ...]:
     """(p - y) / (p (1 - p)), finite at 0 and 1 as in PyTorch; and the difference of the logarithms."""
     spread = (p * (1.0 - p)).maximum(1e-12)
@@ -184,14 +185,14 @@ def _crossentropy(z: UOp, dy: UOp, p: UOp, y: UOp) -> tuple[UOp | None, ...]:
     return dy * (p - y) / spread, dy * logarithms
 
 
-@derivative("hypot")
+@derivative("hypot", POINTWISE)
 def _hypot(z: UOp, dy: UOp, x: UOp, y: UOp) -> tuple[UOp | None, ...]:
     """The direction; 0 at the origin."""
     length = z.eq(0.0).where(z.constant(1.0), z)
     return dy * (x / length), dy * (y / length)
 
 
-@derivative("atan2")
+@derivative("atan2", POINTWISE)
 def _atan2(z: UOp, dy: UOp, y: UOp, x: UOp) -> tuple[UOp | None, ...]:
     """x / (x**2 + y**2) and -y / (x**2 + y**2), without overflow."""
     length = formulas.hypot(x, y)

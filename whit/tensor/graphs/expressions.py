@@ -9,11 +9,11 @@ inner part was restated as.
 from __future__ import annotations
 
 from whit.dtype import DType, dtypes
-from whit.grad.formulas import RESTATED
 from whit.ir import ops
 from whit.ir.op import Op
 from whit.ir.uop import UOp, make
 from whit.tensor.graphs.softmax import SHIFT, kept_shape, log_of_shares, logsumexp
+from whit.transform.formulas import RESTATED
 
 MOVES = frozenset({ops.RESHAPE, ops.EXPAND, ops.PERMUTE, ops.SHRINK, ops.FLIP})
 MOST_SQUARES = 100  # nodes of a sum that are looked at

@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 
 from whit.dtype import DType, dtypes
-from whit.grad import derivative
 from whit.ir.uop import UOp, const
 from whit.tensor.graphs.formulas import isfinite
+from whit.transform import derivative
 
 _BITS = {2: dtypes.int16, 4: dtypes.int32, 8: dtypes.int64}
 

@@ -13,8 +13,6 @@ value (`whit.tensor.graphs.restate`) where the left operand is a softmax along w
 
 from __future__ import annotations
 
-from whit.grad import derivative
-from whit.grad.formulas import RESTATED
 from whit.ir import ops
 from whit.ir.uop import UOp
 from whit.tensor.core import expand_to
@@ -23,6 +21,8 @@ from whit.tensor.graphs.expressions import MOVES, multiplied, operand_of, shares
 from whit.tensor.graphs.linear_algebra.contract import product_of, transposed
 from whit.tensor.graphs.softmax import broadcast_like, power_of, reduced
 from whit.tensor.methods.reduction.reduce import sum_dtype
+from whit.transform import Form, derivative
+from whit.transform.formulas import RESTATED
 
 MIXED = "mixed"
 ENDS_OF_SOFTMAX = frozenset({ops.FDIV, ops.CAST, ops.FORMULA, ops.WHERE, ops.MUL})
@@ -44,7 +44,7 @@ def restate_mix(product: UOp, weights: UOp, values: UOp, given: UOp | None = Non
     return product.formula(MIXED, weights, p, scores, values).formula(RESTATED, product, *ends)
 
 
-@derivative(MIXED)
+@derivative(MIXED, Form.LEADING)
 def _mixed(y: UOp, dy: UOp, weights: UOp, p: UOp, scores: UOp, values: UOp) -> tuple[UOp | None, ...]:
     power, total = p.src
     away = operand_of(power, "exp")

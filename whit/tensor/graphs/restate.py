@@ -9,7 +9,8 @@
 
 Goes in: a node that a method of Tensor has just made. Comes out: the same node, or FORMULA "restated" (or of another
 name, where only the gradient differs) with the better value. That keeps the node as it was written: patterns are found
-in it, and a gradient asked for in the middle of it, as that of log(p) by p = sigmoid(x), is one (`whit.grad.reverse`).
+in it, and a gradient asked for in the middle of it, as that of log(p) by p = sigmoid(x), is one
+(`whit.transform.reverse`).
 Where what was written is finite, both agree up to rounding. What was realised in between is not looked through.
 docs/training.md has the list for users.
 """
@@ -19,7 +20,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from whit.grad.formulas import RESTATED
 from whit.ir import ops
 from whit.ir.op import Op
 from whit.ir.uop import UOp, make
@@ -46,6 +46,7 @@ from whit.tensor.graphs.expressions import (
     written,
 )
 from whit.tensor.graphs.softmax import log_of_shares, log_softmax, logsumexp, softmax
+from whit.transform.formulas import RESTATED
 
 Match = tuple[UOp, tuple[UOp, ...]]  # the better value, and the operands at which the expression ends
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import math
 
-from whit.grad import derivative
 from whit.ir import ops
 from whit.ir.op import Op
 from whit.ir.uop import UOp
 from whit.tensor.core import expand_to
 from whit.tensor.graphs import formulas
+from whit.transform import Form, derivative
 
 SHIFT = "shift"
 
@@ -49,7 +49,7 @@ def below(top: UOp, x: UOp) -> UOp:
     return x.eq(math.inf).where(x.constant(0.0), x - top).formula(SHIFT, x)
 
 
-@derivative(SHIFT)
+@derivative(SHIFT, Form.POINTWISE)
 def _shift(y: UOp, dy: UOp, x: UOp) -> tuple[UOp | None, ...]:
     """What is taken away makes no difference to the result of which this is a part."""
     return (dy,)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
-from whit.grad import derivative
 from whit.ir.uop import UOp
 from whit.tensor.graphs import chebyshev, formulas, gamma
 from whit.tensor.graphs.derivatives import slope
+from whit.transform import derivative
 
 slope("lgamma")(lambda y, x: gamma.digamma(x))
 slope("digamma")(lambda y, x: gamma.polygamma(1, x))

@@ -15,7 +15,6 @@ from collections.abc import Callable
 from functools import partial
 from math import prod
 
-from whit.grad import FORMULAS, derivative
 from whit.ir import ops
 from whit.ir.uop import UOp, const
 from whit.kernel.convolution_cost import WINOGRAD_TILES, best_winograd_tile, fastest_winograd_tile
@@ -33,6 +32,7 @@ from whit.tensor.graphs.convolution.channels_last import (
 )
 from whit.tensor.graphs.convolution.fold_taps import Folding, folds
 from whit.tensor.graphs.convolution.sliding import windows
+from whit.transform import FORMULAS, Form, derivative
 
 NEVER, ALWAYS = 0, 1  # of the setting WINO
 
@@ -73,7 +73,7 @@ def _known(value: UOp, name: str, slide: Sliding, rule: Rule, *operands: UOp) ->
     name += f" winograd {slide.winograd}" if slide.winograd != NEVER else ""
     name += f" channels last, {slide.forms.cores} cores" if slide.forms.channels_last else ""
     if name not in FORMULAS:
-        derivative(name)(partial(rule, slide))
+        derivative(name, Form.COMPOSED)(partial(rule, slide))
     return value.formula(name, *operands)
 
 

@@ -12,11 +12,11 @@ from __future__ import annotations
 from functools import partial
 
 from whit.dtype import dtypes
-from whit.grad import FORMULAS, derivative
 from whit.ir import ops
 from whit.ir.uop import UOp, const
 from whit.records import dataclass
 from whit.tensor.graphs.convolution.sliding import window
+from whit.transform import FORMULAS, Form, derivative
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ def max_pool(x: UOp, pool: Pooling) -> UOp:
     best = _windows(x, pool).reduce(ops.MAX, (pool.axis + 1, pool.axis + 3))
     name = f"max pool {pool.axis} {pool.kernel} {pool.stride} {pool.padding}"
     if name not in FORMULAS:
-        derivative(name)(partial(_gradient, pool))
+        derivative(name, Form.COMPOSED)(partial(_gradient, pool))
     return best.formula(name, x)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from whit.ir import ops
 from whit.ir.uop import UOp, const
-from whit.tensor.engine import realize, repeat
+from whit.tensor.engine import compute, repeat
 from whit.tensor.graphs.linear_algebra.eliminate import at, broadcast_batch, positions_of
 
 
@@ -45,7 +45,7 @@ def reflected(matrix: UOp, device: str) -> tuple[UOp, UOp]:
     row, column = positions_of((m, m))
     identity = row.eq(column).where(const(matrix.dtype, 1.0), 0.0).reshape((1, m, m)).expand((batch, m, m))
     both = matrix.pad([(0, 0), (0, 0), (0, m)]) + identity.pad([(0, 0), (0, 0), (n, 0)])
-    state = realize([both], device)
+    state = compute([both], device)
     (result,) = repeat(_reflect, state, max(min(m - 1, n), 0), device)
     r = result.shrink([(0, batch), (0, m), (0, n)])
     q = result.shrink([(0, batch), (0, m), (n, m)]).permute((0, 2, 1))

@@ -16,7 +16,7 @@ from functools import partial
 from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.uop import UOp, const
-from whit.tensor.engine import item, realize, repeat
+from whit.tensor.engine import compute, greatest_item, repeat
 from whit.tensor.graphs.linear_algebra.eliminate import at, broadcast_batch, positions_of
 
 MOST_SWEEPS = 40
@@ -132,11 +132,10 @@ Round = Callable[[UOp, Sequence[UOp]], Sequence[UOp]]
 
 def _swept(both: UOp, step: Round, left: Callable[[UOp], UOp], limit: float, device: str) -> UOp:
     """Sweeps until what is left is below the limit. NaN is not above it, so that ends too."""
-    (state,) = realize([both], device)
+    (state,) = compute([both], device)
     for _ in range(MOST_SWEEPS):
         (state,) = repeat(step, [state], both.shape[2] - 1, device)
-        (rest,) = realize([left(state)], device)
-        if not item(rest) > limit:
+        if not greatest_item(left(state), device) > limit:
             break
     return state
 

@@ -20,7 +20,6 @@ from whit.engine.memory.origins import behind, cuts, note_gradient
 from whit.engine.programs.overlay import current
 from whit.engine.report.launch_names import made
 from whit.errors import ArgumentError, DTypeError, JitError, ShapeError
-from whit.grad import flow, gradients
 from whit.ir import ops
 from whit.ir.op import spell_shape
 from whit.ir.record import set_made
@@ -29,6 +28,7 @@ from whit.tensor.core import Core, all_leaves, broadcast_scalar, leaves, result_
 from whit.tensor.engine import former, is_realised
 from whit.tensor.family import moved
 from whit.tensor.topic import Topic
+from whit.transform import flow, gradients
 
 # Roots of backward(), by identity, with the tensors that got a gradient from them. A root leaves when it dies.
 _roots: dict[int, tuple[weakref.ref[Core], frozenset[int]]] = {}

@@ -16,7 +16,6 @@ from collections.abc import Callable
 from typing import Any, Self
 
 from whit.errors import ArgumentError, DeviceError, NotSupportedError
-from whit.grad import own_rule
 from whit.ir import ops
 from whit.ir.op import KERNEL
 from whit.ir.uop import UOp, make
@@ -24,6 +23,7 @@ from whit.tensor.core import Core
 from whit.tensor.custom_function import with_gradient
 from whit.tensor.engine import run_kernel
 from whit.tensor.topic import Topic
+from whit.transform import own_rule
 
 Gradient = Callable[[UOp, UOp], "tuple[UOp | None, ...]"]
 

@@ -20,7 +20,7 @@ from whit.ir import ops
 from whit.ir.op import Shape, spell_shape
 from whit.ir.uop import UOp, const
 from whit.tensor.core import broadcast_scalar, expand_to, join_shapes
-from whit.tensor.engine import realize
+from whit.tensor.engine import compute
 from whit.tensor.graphs import formulas
 from whit.tensor.graphs.linear_algebra.contract import product_of
 from whit.tensor.graphs.linear_algebra.eliminate import (
@@ -56,7 +56,7 @@ class Decompositions(Topic):
         """(batch, m, n) in float64, realised."""
         self._check_matrix(name, square)
         wide = self.uop.cast(WORK).reshape((prod(self.shape[:-2]), *self.shape[-2:]))
-        return realize([wide], self.device)[0]
+        return compute([wide], self.device)[0]
 
     def _check_matrix(self, name: str, square: bool) -> None:
         if self.ndim < 2 or (square and self.shape[-1] != self.shape[-2]):
@@ -74,7 +74,7 @@ class Decompositions(Topic):
         """(batch, ...) as a BUFFER with the axes and the dtype of the tensor."""
         lead = self.shape[:-2] if batch is None else batch
         dtype = self._result_dtype() if node.dtype.is_float else node.dtype
-        return realize([node.reshape((*lead, *node.shape[1:])).cast(dtype)], self.device)[0]
+        return compute([node.reshape((*lead, *node.shape[1:])).cast(dtype)], self.device)[0]
 
     def _known(self, value: UOp, name: str, *others: UOp) -> Self:
         """A BUFFER as the function `name` of this tensor and others: that is what `decompose_gradients` needs."""
@@ -136,7 +136,7 @@ class Decompositions(Topic):
         ones = broadcast_scalar(const(WORK, 1.0), (batch,))
         if 0 in matrix.shape:
             return broadcast_scalar(const(WORK, 1.0), (batch, n)), ones
-        upper, sign = eliminated(matrix, realize([ones], self.device)[0], self.device)
+        upper, sign = eliminated(matrix, compute([ones], self.device)[0], self.device)
         return _diagonal(upper), sign
 
     def cholesky(self, upper: bool = False) -> Self:
@@ -202,7 +202,7 @@ class Decompositions(Topic):
         if m >= n:
             u, s, v = _singular(matrix, self.device)
         else:
-            v, s, u = _singular(realize([matrix.permute((0, 2, 1))], self.device)[0], self.device)
+            v, s, u = _singular(compute([matrix.permute((0, 2, 1))], self.device)[0], self.device)
         if full:
             return u, s, v
         return u.shrink([(0, batch), (0, m), (0, k)]), s, v.shrink([(0, batch), (0, n), (0, k)])
@@ -259,7 +259,7 @@ class Decompositions(Topic):
         wide = columns.uop.cast(WORK).reshape((*batch, *columns.shape[-2:]))
         parts = product_of(u.permute((0, 2, 1)), wide, batch).stage()
         scaled = parts * _inverted(s, small).reshape((*s.shape, 1)).expand(parts.shape)
-        (x,) = realize([product_of(v, scaled, batch)], self.device)
+        (x,) = compute([product_of(v, scaled, batch)], self.device)
         rest = product_of(self.uop.cast(WORK).reshape((*batch, *self.shape[-2:])), x, batch) - wide
         lengths = self._computed((rest * rest).reduce(ops.ADD, (1,)))
         residuals = self._known(lengths, "lstsq", columns._as_float())
@@ -291,9 +291,9 @@ def _solved(matrix: UOp, right: UOp, device: str) -> UOp:
     if 0 in right.shape:
         return right
     both = matrix.pad([(0, 0), (0, 0), (0, count)]) + right.pad([(0, 0), (0, 0), (n, 0)])
-    state, ones = realize([both, broadcast_scalar(const(WORK, 1.0), (batch,))], device)
+    state, ones = compute([both, broadcast_scalar(const(WORK, 1.0), (batch,))], device)
     upper, _ = eliminated(state, ones, device)
-    (values,) = realize([upper.shrink([(0, batch), (0, n), (n, count)])], device)
+    (values,) = compute([upper.shrink([(0, batch), (0, n), (n, count)])], device)
     return substituted(upper, values, device)
 
 
@@ -328,7 +328,7 @@ def _singular(matrix: UOp, device: str) -> tuple[UOp, UOp, UOp]:
 
     scaled, scale = _scaled(matrix)
     v, w = orthogonalised(scaled, device)
-    v, w = realize([v, w], device)
+    v, w = compute([v, w], device)
     q, r = reflected(w, device)
     diagonal = _diagonal(r)
     s = abs(diagonal).scan(ops.MIN, 1) * broadcast_batch(scale, diagonal.shape)

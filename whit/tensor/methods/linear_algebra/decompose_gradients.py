@@ -11,9 +11,9 @@ from collections.abc import Callable
 from typing import Any
 
 from whit.errors import NotSupportedError
-from whit.grad import derivative
 from whit.ir.uop import UOp
 from whit.tensor.tensor import Tensor
+from whit.transform import derivative
 
 Given = tuple[UOp | None, ...]
 Rule = Callable[..., tuple[Any, ...]]

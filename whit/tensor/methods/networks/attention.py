@@ -8,7 +8,6 @@ from typing import Any, Self
 
 from whit.dtype import dtypes, least_upper_float
 from whit.errors import ArgumentError, ShapeError
-from whit.grad import derivative
 from whit.ir import ops
 from whit.ir.op import spell_shape
 from whit.ir.uop import UOp
@@ -20,6 +19,7 @@ from whit.tensor.graphs.mixing import mixed_gradients
 from whit.tensor.graphs.softmax import broadcast_like, power_of, reduced
 from whit.tensor.methods.reduction.reduce import sum_dtype
 from whit.tensor.topic import Topic
+from whit.transform import Form, derivative
 
 ATTENTION = "attention"
 
@@ -125,7 +125,7 @@ class Attention(Topic):
         return mask.where(self, -inf) if mask.dtype.is_bool else self + mask.cast(self.dtype)
 
 
-@derivative(ATTENTION)
+@derivative(ATTENTION, Form.LEADING)
 def _attention(y: UOp, dy: UOp, weights: UOp, power: UOp, scores: UOp, values: UOp) -> tuple[UOp | None, ...]:
     """A row is known by one number, log(sum(exp))."""
     _, total, top = _weights(scores)

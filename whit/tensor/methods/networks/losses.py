@@ -11,7 +11,6 @@ from typing import Any, Self
 
 from whit.dtype import dtypes
 from whit.errors import ArgumentError, DTypeError, ShapeError
-from whit.grad import derivative
 from whit.ir import ops
 from whit.ir.op import spell_shape
 from whit.ir.uop import UOp
@@ -20,6 +19,7 @@ from whit.tensor.graphs import formulas
 from whit.tensor.graphs.softmax import below, reduced
 from whit.tensor.methods.reduction.reduce import mean_of, sum_dtype
 from whit.tensor.topic import Topic
+from whit.transform import Form, derivative
 
 
 class Losses(Topic):
@@ -208,7 +208,7 @@ def _smoothing(name: str, label_smoothing: float) -> None:
         raise ArgumentError(f"{name}: label_smoothing={label_smoothing}", fix="It lies between 0 and 1.")
 
 
-@derivative("pick")
+@derivative("pick", Form.LEADING)
 def _picked_gradient(_: UOp, dy: UOp, rows: UOp, place: UOp) -> tuple[UOp | None, ...]:
     """dy at the class, found by comparing: that joins what the rest of a loss gives, a scatter would be kernels."""
     lead, count = rows.shape[:-1], rows.shape[-1]

@@ -19,9 +19,11 @@ from whit.engine.devices.device import usable
 from whit.engine.programs.overlay import current
 from whit.engine.realize.store_once import store_when_computed
 from whit.errors import ArgumentError, DTypeError
+from whit.ir.op import Shape
 from whit.ir.sizes import settled, value_now
 from whit.ir.uop import UOp, const
 from whit.names import unknown_argument
+from whit.tensor.batches import drawn
 from whit.tensor.core import check_number, storable
 from whit.tensor.graphs import uniform
 from whit.tensor.graphs.threefry import next_draw, seed_with, set_state, state, words
@@ -75,9 +77,13 @@ class Sampling(Topic):
     @classmethod
     def _draw(cls, shape: tuple[int, ...], device: str | None, blocks: int = 1) -> list[Words]:
         """So many pairs of random words at every position."""
-        count = settled(math.prod(shape))
-        source = next_draw(blocks * (value_now(count) or 0), usable(device))
-        return [words(source, shape, offset=i * count) for i in range(blocks)]
+
+        def draw(shape: Shape) -> list[Words]:
+            count = settled(math.prod(shape))
+            source = next_draw(blocks * (value_now(count) or 0), usable(device))
+            return [words(source, shape, offset=i * count) for i in range(blocks)]
+
+        return drawn(shape, draw)
 
     @classmethod
     def _drawn_once(cls, uop: UOp, device: str | None, requires_grad: bool | None) -> Self:

@@ -9,7 +9,6 @@ from typing import Self
 
 from whit.dtype import dtypes
 from whit.errors import ArgumentError
-from whit.grad import derivative
 from whit.ir import ops
 from whit.ir.op import Op, spell_shape
 from whit.ir.uop import UOp, const
@@ -18,6 +17,7 @@ from whit.tensor.graphs import formulas
 from whit.tensor.graphs.positions import counting_dtype, positions_along
 from whit.tensor.methods.reduction.reduce import Reductions, sum_dtype
 from whit.tensor.results import ValuesAndIndices
+from whit.transform import derivative
 
 
 class Running(Reductions):

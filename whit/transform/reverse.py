@@ -16,14 +16,14 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from whit.errors import NotSupportedError
-from whit.grad.calls import call_gradients
-from whit.grad.flow import TRANSPARENT, is_smooth
-from whit.grad.formulas import RESTATED, formula_gradients
 from whit.ir import ops
 from whit.ir.gradients.rules import total
 from whit.ir.graph import topological
 from whit.ir.record import set_made
 from whit.ir.uop import UOp, make
+from whit.transform.calls import call_gradients
+from whit.transform.flow import TRANSPARENT, is_smooth
+from whit.transform.formulas import RESTATED, formula_gradients
 
 MANY_PIECES = 16  # pieces of a gradient that are not added one by one
 
@@ -81,7 +81,7 @@ class _Walk:
         value, *rest = node.src or (node,)
         if node.op is ops.FORMULA:
             if node.arg.name == RESTATED:
-                return (node.src[_chosen(node, self.targets)],)
+                return (node.src[chosen_source(node, self.targets)],)
             if node.arg.name.startswith(TRANSPARENT):
                 inside = topological((value,), stop=rest)
                 if not self.targets.isdisjoint(inside):
@@ -133,12 +133,12 @@ class _Walk:
             wanted = tuple(place for place, argument in enumerate(node.src[1:]) if argument in self.on_path)
             return [None, *call_gradients(node, dy, wanted, gradients_of)]
         if node.op is ops.FORMULA and node.arg.name == RESTATED:
-            chosen = _chosen(node, self.targets)
+            chosen = chosen_source(node, self.targets)
             return tuple(dy if place == chosen else None for place in range(len(node.src)))
         return _rule(node, dy, node in self.opened)
 
 
-def _chosen(node: UOp, targets: set[UOp]) -> int:
+def chosen_source(node: UOp, targets: set[UOp]) -> int:
     """Which source of a restated value gets its gradient: 0, the better one, or 1, as there is a target in between."""
     better, written, *operands = node.src
     ends = set(operands)
@@ -195,6 +195,8 @@ def added(pieces: list[UOp]) -> UOp:
 def _rows(pieces: Sequence[UOp]) -> list[UOp] | None:
     """What is added to each row of a tensor, if pieces are single rows between zeros, as the gradients of `x[t]` are,
     and together most of the rows."""
+    if not pieces[0].shape:
+        return None
     size, *row = pieces[0].shape
     found: dict[int, list[UOp]] = {}
     for piece in pieces:

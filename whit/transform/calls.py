@@ -27,17 +27,19 @@ Reverse = Callable[[Sequence[tuple[UOp, UOp]], Iterable[UOp]], "list[UOp | None]
 
 
 @dataclass(frozen=True, slots=True)
-class _Backward:
-    """How the gradients of one function are had."""
+class _Derived:
+    """How the gradients or the tangents of one function are had."""
 
     forward: UOp  # the function that also returns what is needed
-    backward: UOp  # the function of gradients
-    given: tuple[tuple[str, int], ...]  # its arguments: ("argument", slot), ("result", place) or ("dy", place)
-    places: tuple[int | None, ...]  # for each argument of the call where its gradient is among the results
+    derivative: UOp  # the function of gradients, or of tangents
+    given: tuple[tuple[str, int], ...]  # its arguments: ("argument", slot), ("result", place), ("dy", place) ...
+    places: tuple[int | None, ...]  # for each argument, or result, where its derivative is among the results
 
 
-_made: dict[tuple[UOp, tuple[int, ...], tuple[int, ...]], _Backward] = {}
-register_cache(_made.clear, "grad.calls")
+_made: dict[tuple[UOp, tuple[int, ...], tuple[int, ...]], _Derived] = {}
+register_cache(_made.clear, "transform.calls")
+_made_forward: dict[tuple[UOp, tuple[int, ...]], _Derived] = {}
+register_cache(_made_forward.clear, "transform.tangents_of_calls")
 
 
 def call_gradients(call: UOp, dy: dict[int, UOp], wanted: tuple[int, ...], reverse: Reverse) -> list[UOp | None]:
@@ -47,7 +49,7 @@ def call_gradients(call: UOp, dy: dict[int, UOp], wanted: tuple[int, ...], rever
     made = _made.get(key)
     if made is None:
         made = _made[key] = _make(*key, len(arguments), reverse)
-    if not made.backward.src[0].src:
+    if not made.derivative.src[0].src:
         return [None] * len(arguments)
     forward = made.forward.call(*arguments)
     source: dict[str, Callable[[int], UOp]] = {
@@ -55,11 +57,11 @@ def call_gradients(call: UOp, dy: dict[int, UOp], wanted: tuple[int, ...], rever
         "result": lambda place: make(ops.ITEM, (forward,), place),
         "dy": dy.__getitem__,
     }
-    result = made.backward.call(*(source[kind](place) for kind, place in made.given))
+    result = made.derivative.call(*(source[kind](place) for kind, place in made.given))
     return [None if place is None else make(ops.ITEM, (result,), place) for place in made.places]
 
 
-def _make(function: UOp, seeded: tuple[int, ...], wanted: tuple[int, ...], count: int, reverse: Reverse) -> _Backward:
+def _make(function: UOp, seeded: tuple[int, ...], wanted: tuple[int, ...], count: int, reverse: Reverse) -> _Derived:
     """The two functions: reverse mode on the body, whose results with a gradient get a param each for it."""
     (body,) = function.src
     params = {node.arg.slot: node for node in body.topological() if node.op is ops.PARAM}
@@ -77,7 +79,50 @@ def _make(function: UOp, seeded: tuple[int, ...], wanted: tuple[int, ...], count
     backward, used = _over_params(UOp.group(*gradients.values()), given, kept)
     places = dict(zip(gradients, itertools.count(), strict=False))
     name = f"{function.arg.name}_grad"
-    return _Backward(forward, backward.function(name), used, tuple(map(places.get, range(count))))
+    return _Derived(forward, backward.function(name), used, tuple(map(places.get, range(count))))
+
+
+# (values, tangents of nodes below them) -> the tangents of the values: `tangents_of` of forward.py
+Forward = Callable[[Sequence[UOp], "dict[UOp, UOp]"], "list[UOp | None]"]
+
+
+def call_tangents(call: UOp, given: dict[int, UOp], forward: Forward) -> dict[int, UOp]:
+    """The tangents of a call's results, by place, from those of its arguments, by place."""
+    function, *arguments = call.src
+    key = (function, tuple(sorted(given)))
+    made = _made_forward.get(key)
+    if made is None:
+        made = _made_forward[key] = _make_tangents(*key, len(arguments), forward)
+    if not made.derivative.src[0].src:
+        return {}
+    value = made.forward.call(*arguments)
+    source: dict[str, Callable[[int], UOp]] = {
+        "argument": arguments.__getitem__,
+        "result": lambda place: make(ops.ITEM, (value,), place),
+        "tangent": given.__getitem__,
+    }
+    result = made.derivative.call(*(source[kind](place) for kind, place in made.given))
+    return {place: make(ops.ITEM, (result,), number) for place, number in enumerate(made.places) if number is not None}
+
+
+def _make_tangents(function: UOp, moving: tuple[int, ...], count: int, forward: Forward) -> _Derived:
+    """The function that also returns what tangents need, and the function of tangents."""
+    (body,) = function.src
+    params = {node.arg.slot: node for node in body.topological() if node.op is ops.PARAM}
+    slots = [slot for slot in moving if slot in params]
+    fresh = {slot: UOp.param(count + i, params[slot].dtype, params[slot].shape) for i, slot in enumerate(slots)}
+    found = forward(body.src, {params[slot]: fresh[slot] for slot in slots})
+    tangents = {place: node for place, node in enumerate(found) if node is not None}
+    kept = values_to_keep(tangents.values(), body)
+    members = list(dict.fromkeys([*body.src, *kept]))
+    with_kept = function if len(members) == len(body.src) else UOp.group(*members).function(function.arg.name)
+    given = {node: ("argument", slot) for slot, node in params.items()}
+    given |= {node: ("tangent", slot) for slot, node in fresh.items()}
+    given |= {node: ("result", members.index(node)) for node in kept}
+    tangent, used = _over_params(UOp.group(*tangents.values()), given, kept)
+    places = dict(zip(tangents, itertools.count(), strict=False))
+    name = f"{function.arg.name}_tangent"
+    return _Derived(with_kept, tangent.function(name), used, tuple(map(places.get, range(len(body.src)))))
 
 
 def _over_params(

@@ -14,6 +14,7 @@ gradients, None for results that nobody used.
 
 from __future__ import annotations
 
+import enum
 import itertools
 import weakref
 from collections.abc import Callable
@@ -27,22 +28,39 @@ if TYPE_CHECKING:
 
 Derivative = Callable[..., "tuple[UOp | None, ...]"]  # (y, dy, *operands) -> a gradient for each operand
 
+
+class Form(enum.Enum):
+    """What other transforms may take from a rule and from the value that it belongs to."""
+
+    POINTWISE = enum.auto()  # of each element alone: the rule gives tangents too, and knows no axes
+    LEADING = enum.auto()  # the rule counts axes from the end; the tangent is that of the value's ops
+    COMPOSED = enum.auto()  # the rule knows its axes; the tangent is that of the value's ops
+    OPAQUE = enum.auto()  # the rule knows its axes; the tangent is the transpose of the rule, which is linear in dy
+
+
 FORMULAS: dict[str, Derivative] = {}
+_forms: dict[str, Form] = {}
 RESTATED = "restated"  # a FORMULA of a better value, the expression as it was written, and the operands of both
 _own: weakref.WeakKeyDictionary[FormulaArg, Derivative] = weakref.WeakKeyDictionary()
 _numbers = itertools.count()
 
 
-def derivative(name: str) -> Callable[[Derivative], Derivative]:
+def derivative(name: str, form: Form = Form.OPAQUE) -> Callable[[Derivative], Derivative]:
     """Registers the derivative of the function of that name."""
 
     def register(rule: Derivative) -> Derivative:
         if name in FORMULAS:
             raise InternalError(f"derivative: {name!r} has one already")
         FORMULAS[name] = rule
+        _forms[name] = form
         return rule
 
     return register
+
+
+def form_of(arg: FormulaArg) -> Form:
+    """What is known about the rule of a formula; of a user's, nothing."""
+    return _forms.get(arg.name, Form.OPAQUE)
 
 
 def own_rule(name: str, rule: Derivative) -> FormulaArg:
@@ -55,8 +73,12 @@ def own_rule(name: str, rule: Derivative) -> FormulaArg:
 def formula_gradients(node: UOp, dy: Any) -> tuple[UOp | None, ...]:
     """The gradients of a FORMULA node's sources: its first one is the value, and gets none. `dy` is a tuple if the
     value is a GROUP."""
-    _, *operands = node.src
+    return (None, *rule_of(node)(node, dy, *node.src[1:]))
+
+
+def rule_of(node: UOp) -> Derivative:
+    """The rule of a FORMULA node."""
     rule = FORMULAS.get(node.arg.name) or _own.get(node.arg)
     if rule is None:
         raise InternalError(f"gradient: the rule of {node.arg.name!r} is gone", node.short())
-    return (None, *rule(node, dy, *operands))
+    return rule

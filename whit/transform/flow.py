@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from whit.grad.formulas import RESTATED
 from whit.ir import ops
 from whit.ir.uop import UOp
+from whit.transform.formulas import RESTATED
 
 TRANSPARENT = "checkpoint"  # formulas of this name have the gradient of their value: one may ask for what is inside
 

@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from whit.grad.flow import TRANSPARENT
-from whit.grad.formulas import FORMULAS, RESTATED, Derivative
-from whit.grad.reverse import gradients_of
 from whit.ir import ops
 from whit.ir.args import FormulaArg
 from whit.ir.graph import topological
 from whit.ir.uop import UOp, make
+from whit.transform.flow import TRANSPARENT
+from whit.transform.formulas import FORMULAS, RESTATED, Derivative
+from whit.transform.reverse import gradients_of
 
 
 def checkpointed(values: Sequence[UOp], inputs: Sequence[UOp]) -> list[UOp]:

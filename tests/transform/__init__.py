@@ -1,0 +1,1 @@
+"""Functions into functions: gradients, tangents, batches."""
