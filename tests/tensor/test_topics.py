@@ -15,6 +15,7 @@ from whit.engine.programs.overlay import Overlaid
 from whit.tensor.core import Core
 from whit.tensor.topic import Topic
 
+# What Python puts into a class by itself.
 MADE_BY_PYTHON = {
     "__annotations__",
     "__module__",
