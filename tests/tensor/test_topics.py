@@ -11,10 +11,20 @@ import pytest
 
 import whit
 from whit import Tensor
+from whit.engine.programs.overlay import Overlaid
 from whit.tensor.core import Core
 from whit.tensor.topic import Topic
 
-MADE_BY_PYTHON = {"__module__", "__doc__", "__slots__", "__hash__", "__firstlineno__", "__static_attributes__"}
+# What Python puts into a class by itself.
+MADE_BY_PYTHON = {
+    "__annotations__",
+    "__module__",
+    "__doc__",
+    "__slots__",
+    "__hash__",
+    "__firstlineno__",
+    "__static_attributes__",
+}
 
 
 def declared() -> list[ast.FunctionDef]:
@@ -37,7 +47,7 @@ def test_topics_are_about_a_dozen_and_none_stands_on_another() -> None:
     for topic in topics:
         assert issubclass(topic, Topic)
         assert not [other for other in topics if other is not topic and issubclass(topic, other)]
-    assert Tensor.__mro__[-3:] == (Topic, Core, object)
+    assert Tensor.__mro__[-4:] == (Topic, Core, Overlaid, object)
 
 
 def test_every_method_has_one_topic() -> None:
