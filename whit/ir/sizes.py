@@ -169,14 +169,16 @@ def _of_term(term: Term, factor: int) -> Size:
     return result if factor == 1 else result * factor
 
 
-def _key(atom: Any) -> tuple[str, int, int]:
-    """An order of atoms in which bound variables stand where the variables do."""
+def _key(atom: Any) -> tuple[str, int, int, tuple[int, ...]]:
+    """An order of atoms in which bound variables stand where the variables do. Values only tell apart what is made of
+    one variable with several of them."""
     if atom.op.name == "bind":
-        atom = atom.src[0]
+        variable, value = atom.src
+        return variable.arg.name, variable.arg.low, variable.arg.high, (value.arg,)
     if atom.op.name == "variable":
-        return atom.arg.name, atom.arg.low, atom.arg.high
+        return atom.arg.name, atom.arg.low, atom.arg.high, ()
     bound = {node: node.src[0].arg.name for node in atom.topological() if node.op.name == "bind"}
-    return atom.expression(1 << 20, bound), 0, 0
+    return atom.expression(1 << 20, bound), 0, 0, tuple(node.src[1].arg for node in bound)
 
 
 # ---- questions

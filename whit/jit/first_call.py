@@ -72,7 +72,18 @@ class FirstCall:
             if change is not None:  # the function has done what it does once
                 raise change from None
             raise
+        self._check_values(replay)
         return Found(replay, watch, change, result)
+
+    def _check_values(self, replay: Replay) -> None:
+        """A variable that is an argument has one value in a function: of several nobody could say which is the one."""
+        for part in replay.program.parts:
+            several = part.graph.again & self.arguments.bindings.keys() if part.graph is not None else None
+            if several:
+                raise JitError(
+                    f"{self.name}: {', '.join(sorted(several))} has several values, one of them an argument",
+                    fix="Use another variable for what is bound in the function.",
+                )
 
     def _default_device(self) -> str:
         """That of the first argument that has one."""

@@ -98,7 +98,8 @@ class Replay:
 
     def _run(self, arguments: Sequence[Any], bindings: Mapping[str, int]) -> Any:
         # complex: every replay runs it, and asks for each kind of work whether there is any before it calls
-        if not self.guards.hold(arguments):
+        program = self.program
+        if not self.guards.hold(arguments) or (program.assumptions and not program.fits(bindings)):
             return MISSED
         captured = self._captured
         owns = captured.update(arguments)

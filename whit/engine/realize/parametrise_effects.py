@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from whit.engine.memory.storage import computed_entries
-from whit.engine.realize.effects import Effect, changed_memory, on_views, views_between
+from whit.engine.realize.effects import Effect, changed_memory, views_between
 from whit.engine.realize.parametrise import (
     NO_WINDOWS,
     REARRANGED,
@@ -53,7 +53,7 @@ class EffectParametriser(Parametriser):
     """The state of normalising one graph with effects."""
 
     def __init__(self, roots: int, effects: Sequence[Effect], order: list[UOp], windows: Mapping[UOp, Window]) -> None:
-        super().__init__(roots + len(effects), windows)
+        super().__init__(roots + len(effects), order, windows)
         self.places: list[UOp] = []
         self.bases = [effect.memory for effect in effects]
         self.owner: dict[UOp, int] = {}  # AFTER -> the first effect that it is part of
@@ -74,7 +74,7 @@ class EffectParametriser(Parametriser):
         number = self.owner.get(node)
         if number is None:
             return super().after(node)
-        return on_views(self.views_of(node), self.content(node, number), self.done.__getitem__)
+        return self.viewed(self.views_of(node), self.content(node, number))
 
     def views_of(self, node: UOp) -> list[UOp]:
         """The views through which an AFTER shows its memory."""

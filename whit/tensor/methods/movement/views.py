@@ -13,8 +13,9 @@ from typing import Any, Self, TypeVar, overload
 
 from whit.dtype import DType
 from whit.errors import ArgumentError, OutOfRangeError, ShapeError
+from whit.ir.assumed import fits, is_size_now
 from whit.ir.op import spell_shape, spell_size
-from whit.ir.sizes import is_at_most, quotient, same_size, settled
+from whit.ir.sizes import larger, quotient, same_size, settled
 from whit.ir.uop import UOp
 from whit.tensor.core import Core, broadcast_scalar, either, expand_to, whole, whole_or_symbolic
 from whit.tensor.family import is_reshape_a_view
@@ -188,16 +189,15 @@ class Views(Topic):
         for axis, ((start, end), size) in enumerate(zip(windows, self.shape, strict=True)):
             if _are_in_order(0, start, end, size):
                 continue
-            known = is_known((start, end, size))
-            always = "." if known else ", for all values of their variables. Change the bounds of these."
+            always = "" if is_known((start, end, size)) else ", with the values that variables have now"
             raise ShapeError(
                 f"shrink: {spell_shape((start, end))} is not inside axis {axis} of {spell_shape(self.shape)}",
                 self._made(),
-                f"A window goes from start up to end, 0 <= start <= end <= size{always}",
+                f"A window goes from start up to end, 0 <= start <= end <= size{always}.",
             )
         if all(window == (0, size) for window, size in zip(windows, self.shape, strict=True)):
             return self
-        return self._view(self.uop.shrink([(start, end - start) for start, end in windows]))
+        return self._view(self.uop.shrink([(start, _length(start, end)) for start, end in windows]))
 
     # ---- axes joined, split, added, removed
 
@@ -254,7 +254,7 @@ class Views(Topic):
 
     # ---- several tensors from one, one from several
 
-    def split(self, sizes: int | Sequence[int], dim: int = 0, axis: int | None = None) -> tuple[Self, ...]:
+    def split(self, sizes: int | Sequence[Any], dim: int = 0, axis: int | None = None) -> tuple[Self, ...]:
         """Pieces along an axis: of one size, the last perhaps smaller, or of these sizes."""
         axis = self._axis("split", dim if axis is None else axis, scalars=False)
         total = self.shape[axis]
@@ -270,7 +270,7 @@ class Views(Topic):
                 )
             sizes = [min(sizes, total - start) for start in range(0, total, sizes)] or [0]
         sizes = [whole_or_symbolic("split", "size", size, self._made()) for size in sizes]
-        if not same_size(settled(sum(sizes)), total) or not all(is_at_most(0, size) for size in sizes):
+        if not same_size(settled(sum(sizes)), total) or not all(fits(0, size) for size in sizes):
             raise ShapeError(
                 f"split: sizes [{', '.join(map(spell_size, sizes))}] for axis {axis} of {spell_shape(self.shape)}",
                 self._made(),
@@ -377,7 +377,13 @@ def _tensors(name: str, given: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _are_in_order(*sizes: Any) -> bool:
-    return all(starmap(is_at_most, pairwise(sizes)))
+    return all(starmap(fits, pairwise(sizes)))
+
+
+def _length(start: Any, end: Any) -> Any:
+    """The size of a window that is in order now."""
+    length = settled(end - start)
+    return length if is_size_now(length) else larger(length, 0)
 
 
 def _has_negative(sizes: Sequence[Any]) -> bool:

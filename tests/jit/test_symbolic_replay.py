@@ -1,0 +1,115 @@
+"""Captured functions with windows at variables: one program, checked against the values of each call."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from whit import Tensor, TinyJit, Variable
+from whit.engine.compile import compile as compile_module
+from whit.engine.plan import find_plan as plans_module
+from whit.errors import JitError, OutOfRangeError
+
+pytestmark = pytest.mark.slow  # compiles much
+
+SIZE = 128
+X = np.random.default_rng(0).standard_normal((4, SIZE)).astype(np.float32)
+DEVICES = ["PYTHON", pytest.param("CPU", marks=pytest.mark.cpu), pytest.param("CPU:C", marks=pytest.mark.cpu)]
+
+
+def counts() -> tuple[int, int]:
+    return len(plans_module._plans), len(compile_module._kernels)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_replay_takes_every_value_that_fits_and_no_other(device: str) -> None:
+    x, start = Tensor(X, device=device).realize(), Variable("start", 0, SIZE)
+
+    @TinyJit
+    def step(at: Any) -> Tensor:
+        return x[:, at : at + 2] * 2
+
+    step(start.bind(5))
+    before = counts()
+    for value in (0, 64, 126):
+        assert np.allclose(step(start.bind(value)).numpy(), X[:, value : value + 2] * 2)
+    with pytest.raises(
+        OutOfRangeError, match=r"getitem: start=127 to start=127 \+ 2 is not inside axis 1 of \(4, 128\)"
+    ):
+        step(start.bind(127))
+    assert np.allclose(step(start.bind(3)).numpy(), X[:, 3:5] * 2)
+    assert counts() == before
+    assert len(step.captured) == 1
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_replay_that_does_not_fit_writes_nothing(device: str) -> None:
+    cache, start, length = Tensor.zeros(4, SIZE, device=device).contiguous().realize(), None, None
+    start, length = Variable("start", 0, SIZE), Variable("length", 1, 4)
+
+    @TinyJit
+    def step(at: Any, count: Any, value: Tensor) -> Tensor:
+        cache[:, at : at + count].assign(value.expand(4, count)).realize()
+        return cache[:, : at + count].sum()
+
+    wanted = np.zeros((4, SIZE), np.float32)
+    number = Tensor([[3.0]], device=device).realize()
+    for at, count in ((3, 2), (0, 1), (124, 4), (127, 1)):
+        wanted[:, at : at + count] = 3
+        found = step(start.bind(at), length.bind(count), number)
+        assert found.item() == wanted[:, : at + count].sum()
+    assert len(step.captured) == 1
+    with pytest.raises(OutOfRangeError, match="is not inside axis 1"):
+        step(start.bind(125), length.bind(4), number)
+    assert (cache.numpy() == wanted).all()
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_function_from_a_file_keeps_what_it_takes_for_granted(device: str, tmp_path: Path) -> None:
+    x, start, length = Tensor(X, device=device).realize(), Variable("start", 0, SIZE), Variable("length", 1, 4)
+
+    @TinyJit
+    def step(at: Any, count: Any) -> Tensor:
+        return x[:, at : at + count] * 2
+
+    step(start.bind(5), length.bind(2))
+    step.save(tmp_path / "step.whit")
+    loaded = TinyJit.load(tmp_path / "step.whit")
+    for at, count in ((0, 1), (126, 2), (124, 4)):
+        assert np.allclose(loaded(start.bind(at), length.bind(count)).numpy(), X[:, at : at + count] * 2)
+    text = r"step: 125 to 129 is not inside axis 1 of \(4, 128\)\n  with length = 4, start = 125\n"
+    with pytest.raises(OutOfRangeError, match=text):
+        loaded(start.bind(125), length.bind(4))
+    assert np.allclose(loaded(start.bind(3), length.bind(1)).numpy(), X[:, 3:4] * 2)
+
+
+def test_another_meaning_is_another_capture() -> None:
+    """Padding by less than nothing cuts off: what was captured for padding is not what that is."""
+    x, n = Tensor(X[0]).realize(), Variable("n", 0, SIZE)
+
+    @TinyJit
+    def step(count: Any) -> Tensor:
+        return x[:8].pad(((0, count - 4),)) * 2
+
+    for value in (6, 4, 2, 7):
+        wanted = np.pad(X[0, :8], (0, value - 4)) if value >= 4 else X[0, : 4 + value]
+        assert np.allclose(step(n.bind(value)).numpy(), wanted * 2)
+
+
+def test_a_variable_with_two_values_in_one_call() -> None:
+    x, n = Tensor(X).realize(), Variable("n", 0, SIZE)
+
+    @TinyJit
+    def both(count: Any) -> Tensor:
+        return x[:, :count].sum(1) + x[:, : n.bind(4)].sum(1)
+
+    with pytest.raises(JitError, match="n has several values"):
+        both(n.bind(3))
+
+    @TinyJit
+    def fixed() -> Tensor:
+        return x[:, : n.bind(3)].sum(1) + x[:, : n.bind(4)].sum(1)
+
+    for _ in range(3):
+        assert np.allclose(fixed().numpy(), X[:, :3].sum(1) + X[:, :4].sum(1), rtol=1e-4)
