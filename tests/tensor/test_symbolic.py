@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from whit import Tensor, Variable, nn
-from whit.errors import ArgumentError, NotSupportedError, OutOfRangeError, ShapeError
+from whit.errors import ArgumentError, OutOfRangeError, ShapeError
 
 pytestmark = pytest.mark.slow  # compiles much
 
@@ -273,8 +273,6 @@ def test_what_has_no_one_meaning_is_refused() -> None:
         t(X)[:n].reshape(-1, 3)
     with pytest.raises(ShapeError, match=r"how many pieces axis 0 of \(n=3, 8\) has depends on a variable"):
         t(X)[:n].split(2)
-    with pytest.raises(NotSupportedError, match="sort: the size n=3 of axis 1 is symbolic"):
-        t(X)[:, :n].sort(1)
     with pytest.raises(ShapeError, match="max: no elements along axes"):
         t(X)[: Variable("k", 0, 3).bind(0)].max(0)
     with pytest.raises(ArgumentError, match="rand: the size n has no value"):
