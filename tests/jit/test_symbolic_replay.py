@@ -1,12 +1,13 @@
 """Captured functions with windows at variables: one program, checked against the values of each call."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from whit import Tensor, TinyJit, Variable
+from whit import Context, Tensor, TinyJit, Variable
 from whit.engine.compile import compile as compile_module
 from whit.engine.plan import find_plan as plans_module
 from whit.errors import JitError, OutOfRangeError
@@ -45,7 +46,7 @@ def test_a_replay_takes_every_value_that_fits_and_no_other(device: str) -> None:
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_a_replay_that_does_not_fit_writes_nothing(device: str) -> None:
-    cache, start, length = Tensor.zeros(4, SIZE, device=device).contiguous().realize(), None, None
+    cache = Tensor.zeros(4, SIZE, device=device).contiguous().realize()
     start, length = Variable("start", 0, SIZE), Variable("length", 1, 4)
 
     @TinyJit
@@ -113,3 +114,38 @@ def test_a_variable_with_two_values_in_one_call() -> None:
 
     for _ in range(3):
         assert np.allclose(fixed().numpy(), X[:, :3].sum(1) + X[:, :4].sum(1), rtol=1e-4)
+
+
+# ---- random numbers
+
+
+def drawn(count: Any) -> tuple[Tensor, ...]:
+    x = Tensor.ones(50, 3)
+    return Tensor.rand(count, 3), x[:count].dropout(0.5) * 1, Tensor.randint(count, 2, low=0, high=9), Tensor.randn(4)
+
+
+def sequence(function: Callable[[Any], tuple[Tensor, ...]], value_of: Callable[[int], Any]) -> list[Any]:
+    Tensor.manual_seed(5)
+    return [each.numpy() for size in (3, 7, 1, 50) for each in (*function(value_of(size)), Tensor.rand(2))]
+
+
+def test_replays_draw_as_many_numbers_as_their_values_say(tmp_path: Path) -> None:
+    """So no two draws have numbers in common, and those of the next call are those of the program in numbers."""
+    n, captured = Variable("n", 1, 50), TinyJit(drawn)
+    with Context(TRAINING=1):
+        wanted = sequence(drawn, int)
+        found = sequence(captured, n.bind)
+        assert all(map(np.array_equal, found, wanted))
+        assert len(captured.captured) == 1
+        captured.save(tmp_path / "drawn.whit")
+        loaded = sequence(TinyJit.load(tmp_path / "drawn.whit"), n.bind)
+        assert all(map(np.array_equal, loaded, wanted))
+
+
+def test_replays_that_set_the_seed_leave_it_where_the_program_does() -> None:
+    def seeded(count: Any) -> tuple[Tensor, ...]:
+        Tensor.manual_seed(3)
+        return Tensor.rand(count, 2), Tensor.rand(3)
+
+    n, captured = Variable("n", 1, 50), TinyJit(seeded)
+    assert all(map(np.array_equal, sequence(captured, n.bind), sequence(seeded, int)))

@@ -11,7 +11,7 @@ there is an error.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from whit.ir.interval import Interval
@@ -66,6 +66,20 @@ def _open(sizes: Iterable[Size]) -> Iterator[Size]:
     for size in sizes:
         if not isinstance(size, int) and not isinstance(known := settled(size), int) and (reach(known)[0] or 0) < 0:
             yield known
+
+
+def value_with(size: Size, bindings: Mapping[str, int]) -> int:
+    """The number that a size is with these values of its bound variables; the others have those they are bound to."""
+    if isinstance(size, int):
+        return size
+    name = size.op.name
+    if name == "const":
+        return int(size.arg)
+    if name == "bind":
+        variable, value = size.src
+        return bindings.get(variable.arg.name, value.arg)
+    parts = [value_with(source, bindings) for source in size.src]
+    return int(size.op.bounds(*((part, part) for part in parts))[0])  # exact for a point
 
 
 # ---- bounds

@@ -29,6 +29,8 @@ from whit.engine.programs.program import Program
 from whit.engine.programs.trace import Drawn
 from whit.engine.realize.realize import realize
 from whit.ir import ops
+from whit.ir.assumed import value_with
+from whit.ir.sizes import Size, settled
 from whit.ir.uop import UOp
 from whit.jit.captured import Captured
 from whit.jit.records import CapturedInput, Change, Escape, Grad, Guards, Output, ReadTensor, Shared, shown_base
@@ -57,7 +59,7 @@ class Replay:
     guards: Guards
     draws: list[Drawn]
     seed: int | None
-    drawn: int
+    drawn: Size
     escapes: list[Escape] = field(default_factory=list)  # their memory are the last outputs
     shared: list[Shared] = field(default_factory=list)  # what results show; empty: each its own memory
 
@@ -68,14 +70,14 @@ class Replay:
         self._shared = self._captured.captured_inputs() & {seen.captured_input for seen in self._arguments}
         if self.guards.asked and self.program.is_native():
             self.guards.use_native()
-        settled = [grad for grad in self.gradients if grad.is_settled()]
-        self._settled_gradients = [(raw_set("grad"), grad.tensor, grad.value) for grad in settled]
+        known = [grad for grad in self.gradients if grad.is_settled()]
+        self._settled_gradients = [(raw_set("grad"), grad.tensor, grad.value) for grad in known]
         self._other_gradients = [grad for grad in self.gradients if not grad.is_settled()]
         self._noted = [number for number, output in enumerate(self.outputs) if output.name]
         self._changing: list[int] = []  # places of the table that each call fills
         self._known = NEVER  # the version of the rest, which the program has seen
         self._counters = self._place_counters()
-        self._relative = sum(drawn.count for drawn in self.draws if drawn.seed is None)
+        self._relative = settled(sum(drawn.count for drawn in self.draws if drawn.seed is None))
 
     def _let_go_of_arguments(self) -> None:
         """Those of the first call need not live as long as the capture."""
@@ -120,7 +122,7 @@ class Replay:
         if self._other_gradients or self.escapes:
             then += self._afterwards(made, arguments)
         if self.draws:
-            self._fill_counters()
+            self._fill_counters(bindings)
         self._launch(table, bindings, then, owns)
         if self.escapes:
             self._mark_escapes()
@@ -327,13 +329,14 @@ class Replay:
                 self._captured.table[place] = counters[device].view(COUNTER_BYTES * number, 16)
         return counters
 
-    def _fill_counters(self) -> None:
+    def _fill_counters(self, bindings: Mapping[str, int]) -> None:
         """Draws numbers that nobody had before, as many as the function would."""
         source = generator
-        seed, start = source.reserve(self._relative, self.seed, self.drawn)
+        count, drawn_now = value_with(self._relative, bindings), value_with(self.drawn, bindings)
+        seed, start = source.reserve(count, self.seed, drawn_now)
         for number, drawn in enumerate(self.draws):
-            first = (seed, start + drawn.start) if drawn.seed is None else (drawn.seed, drawn.start)
-            data = source.counter_bytes(*first)
+            ahead = value_with(drawn.start, bindings)
+            data = source.counter_bytes(*((seed, start + ahead) if drawn.seed is None else (drawn.seed, ahead)))
             memory = self._counters[str(drawn.placeholder.device)]
             memory.write(memoryview(data), COUNTER_BYTES * number)
 

@@ -17,7 +17,7 @@ from typing import Any
 from whit.engine.memory.storage import computed_entries
 from whit.errors import NotSupportedError, OutOfRangeError
 from whit.ir import ops
-from whit.ir.assumed import Bounds, is_line, narrowed, rooms
+from whit.ir.assumed import Bounds, is_line, narrowed, rooms, value_with
 from whit.ir.op import Shape, spell_size
 from whit.ir.shapes import filled
 from whit.ir.sizes import Size, is_at_most, larger, reach, settled, smaller
@@ -49,19 +49,6 @@ class Assumption:
             f"with {', '.join(f'{key} = {value}' for key, value in values)}",
             "The function was captured for values with which all windows and sizes fit. Bind such values.",
         )
-
-
-def value_with(size: Size, bindings: Mapping[str, int]) -> int:
-    """The number that a size is with these values of its bound variables."""
-    if isinstance(size, int):
-        return size
-    if size.op is ops.CONST:
-        return int(size.arg)
-    if size.op is ops.BIND:
-        return bindings.get(size.src[0].arg.name, size.src[1].arg)
-    parts = [value_with(source, bindings) for source in size.src]
-    assert size.op.bounds is not None, "sizes are made of ops that have bounds"
-    return int(size.op.bounds(*((part, part) for part in parts))[0])
 
 
 @dataclass(slots=True)

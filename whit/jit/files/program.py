@@ -135,13 +135,13 @@ def program_to(program: Program, writer: JsonWriter) -> Json:
         "before": None if program.before is None else program_to(program.before, writer),
         "donations": [[number, writer.node(node)] for number, node in program.donations.items()],
         "assumptions": [
-            [writer.node(one.room), one.text, [_size_to(size, writer) for size in one.sizes]]
+            [writer.node(one.room), one.text, [size_to(size, writer) for size in one.sizes]]
             for one in program.assumptions
         ],
     }
 
 
-def _size_to(size: int | UOp, writer: JsonWriter) -> int | list[int]:
+def size_to(size: int | UOp, writer: JsonWriter) -> int | list[int]:
     """A number, or a list of the number of a node."""
     return size if isinstance(size, int) else [writer.node(size)]
 
@@ -197,12 +197,22 @@ def program_from(data: Json, reader: JsonReader, given: Mapping[int, int]) -> Pr
     return program
 
 
+def size_from(data: int | list[int], reader: JsonReader) -> int | UOp:
+    """A size, checked to be one."""
+    if type(data) is int:
+        return data
+    node = reader.node(*data)  # type: ignore[misc]
+    if not is_size(node):
+        raise ValueError(f"{node.short()} is no size")
+    return node
+
+
 def _assumption_from(data: list[Any], reader: JsonReader) -> Assumption:
     """What is taken for granted of variables; the text is filled once, so that one that cannot be is found now."""
     number, text, sizes = data
     room = reader.node(number)
-    found = Assumption(room, text, tuple(size if type(size) is int else reader.node(*size) for size in sizes))
-    if not all(is_size(node) for node in (room, *found.sizes) if isinstance(node, UOp)):
+    found = Assumption(room, text, tuple(size_from(size, reader) for size in sizes))
+    if not is_size(room):
         raise ValueError(f"{room.short()} is no size")
     found.error("", {})
     return found

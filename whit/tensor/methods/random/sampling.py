@@ -76,7 +76,7 @@ class Sampling(Topic):
     def _draw(cls, shape: tuple[int, ...], device: str | None, blocks: int = 1) -> list[Words]:
         """So many pairs of random words at every position."""
         count = settled(math.prod(shape))
-        source = next_draw(blocks * (value_now(count) or 0), usable(device))
+        source = next_draw(settled(blocks * count), usable(device))
         return [words(source, shape, offset=i * count) for i in range(blocks)]
 
     @classmethod
