@@ -222,17 +222,8 @@ def _counted_by_variable(start: Any, stop: Any, step: Any, dtype: DTypeLike | No
     int32."""
     first, last = (whole_or_symbolic("arange", what, end) for what, end in (("start", start), ("stop", stop)))
     step = whole_or_symbolic("arange", "step", step)
-    least, most = reach(step)
-    if least is None or most is None or least <= 0 <= most:
-        raise ArgumentError(
-            f"arange: the step {spell_size(step)} may be 0",
-            f"it lies between {least} and {most}",
-            "Give its variables bounds with which it is always positive, or always negative.",
-        )
+    low, high = _ends(first, last, step)
     count = larger(settled(-((first - last) // step)), 0)
-    ends = (reach(first), reach(last - 1 if least > 0 else last + 1))
-    low, high = (ends[0][0] or 0, ends[1][1] or 0) if least > 0 else (ends[1][0] or 0, ends[0][1] or 0)
-    high = max(low, high)  # none at all
     wanted = integer_for(low, high) if dtype is None else storable("arange", dtype)
     if wanted.is_int and not wanted.min <= low <= high <= wanted.max:
         raise DTypeError(f"arange: {low} to {high} is outside {wanted.name}", fix="Use a wider dtype.")
@@ -243,6 +234,20 @@ def _counted_by_variable(start: Any, stop: Any, step: Any, dtype: DTypeLike | No
     elif step != 1:
         place = place * step
     return (place + as_index(first).cast(inner)).cast(wanted)
+
+
+def _ends(first: Any, last: Any, step: Any) -> tuple[int, int]:
+    """The smallest and the largest number that there may be from the first on before the last."""
+    least, most = reach(step)
+    if least is None or most is None or least <= 0 <= most:
+        raise ArgumentError(
+            f"arange: the step {spell_size(step)} may be 0",
+            f"it lies between {least} and {most}",
+            "Give its variables bounds with which it is always positive, or always negative.",
+        )
+    low, high = (first, last - 1) if least > 0 else (last + 1, first)
+    lowest, highest = reach(low)[0] or 0, reach(high)[1] or 0
+    return lowest, max(lowest, highest)  # there may be none at all
 
 
 def _counted(count: int, start: Any, step: Any, dtype: DType) -> UOp:
