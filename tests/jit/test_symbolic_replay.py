@@ -98,15 +98,54 @@ def test_another_meaning_is_another_capture() -> None:
         assert np.allclose(step(n.bind(value)).numpy(), wanted * 2)
 
 
-def test_a_variable_with_two_values_in_one_call() -> None:
+def test_a_variable_may_have_several_values_as_arguments(tmp_path: Path) -> None:
+    x, n = Tensor(X).realize(), Variable("n", 0, SIZE)
+
+    @TinyJit
+    def both(one: Any, other: Any, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        return x[:, :other].sum(1) - x[:, :one].sum(1), x[:, other : other + one] * 2, y + 1
+
+    def check(function: Callable[..., Any], one: int, other: int, third: int) -> None:
+        sums, window, rows = function(n.bind(one), n.bind(other), Tensor(X)[0, : n.bind(third)])
+        assert np.allclose(sums.numpy(), X[:, :other].sum(1) - X[:, :one].sum(1), rtol=1e-4, atol=1e-4)
+        assert window.shape == (4, n.bind(one))
+        assert rows.shape == (n.bind(third),)
+        assert np.allclose(window.numpy(), X[:, other : other + one] * 2)
+        assert np.allclose(rows.numpy(), X[0, :third] + 1)
+
+    for values in ((3, 4, 5), (9, 2, 1), (5, 4, 3), (128, 0, 7)):
+        check(both, *values)
+    assert len(both.captured) == 1
+    for values in ((3, 3, 5), (9, 9, 1), (3, 4, 3), (4, 9, 4), (4, 4, 4), (7, 7, 7)):
+        check(both, *values)
+    assert len(both.captured) == 4  # all different, the first two equal, the outer two, all of them
+    with pytest.raises(OutOfRangeError, match=r"n=120 to n=9 \+ n=120 is not inside axis 1"):
+        both(n.bind(9), n.bind(120), x)
+    both.save(tmp_path / "both.whit")
+    loaded = TinyJit.load(tmp_path / "both.whit")
+    for values in ((8, 4, 5), (9, 2, 1), (3, 3, 5), (6, 6, 6)):
+        check(loaded, *values)
+    with pytest.raises(OutOfRangeError, match="both: 120 to 129 is not inside axis 1"):
+        loaded(n.bind(9), n.bind(120), Tensor(X)[0, : n.bind(1)])
+
+
+def test_a_variable_that_is_an_argument_has_no_values_of_the_function() -> None:
+    """Where it happens to have that value, nobody could tell the two apart."""
     x, n = Tensor(X).realize(), Variable("n", 0, SIZE)
 
     @TinyJit
     def both(count: Any) -> Tensor:
         return x[:, :count].sum(1) + x[:, : n.bind(4)].sum(1)
 
-    with pytest.raises(JitError, match="n has several values"):
+    with pytest.raises(JitError, match="n has several values, not all of them arguments"):
         both(n.bind(3))
+
+    @TinyJit
+    def other(count: Any) -> Tensor:
+        return x[:, : n.bind(4)].sum(1)
+
+    with pytest.raises(JitError, match="n has several values, not all of them arguments"):
+        other(n.bind(3))
 
     @TinyJit
     def fixed() -> Tensor:

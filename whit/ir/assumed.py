@@ -17,7 +17,8 @@ from typing import Any
 from whit.ir.interval import Interval
 from whit.ir.sizes import ONE, Polynomial, Size, is_at_most, polynomial, reach, settled, value_now
 
-Bounds = dict[Any, Interval]  # of BINDs and VARIABLEs
+Bounds = dict[Any, Interval]  # of BINDs
+Bindings = Mapping[Any, int]  # values by name; of a variable with several values, by name and value in the graph
 
 
 def fits(a: Size, b: Size) -> bool:
@@ -68,7 +69,15 @@ def _open(sizes: Iterable[Size]) -> Iterator[Size]:
             yield known
 
 
-def value_with(size: Size, bindings: Mapping[str, int]) -> int:
+def value_of_bound(node: Any, bindings: Bindings) -> int:
+    """The value of a bound variable: as that variable with this value, or by its name alone, or the one it has."""
+    variable, value = node.src
+    name = variable.arg.name
+    found = bindings.get((name, value.arg))
+    return bindings.get(name, value.arg) if found is None else found
+
+
+def value_with(size: Size, bindings: Bindings) -> int:
     """The number that a size is with these values of its bound variables; the others have those they are bound to."""
     if isinstance(size, int):
         return size
@@ -76,8 +85,7 @@ def value_with(size: Size, bindings: Mapping[str, int]) -> int:
     if name == "const":
         return int(size.arg)
     if name == "bind":
-        variable, value = size.src
-        return bindings.get(variable.arg.name, value.arg)
+        return value_of_bound(size, bindings)
     parts = [value_with(source, bindings) for source in size.src]
     return int(size.op.bounds(*((part, part) for part in parts))[0])  # exact for a point
 

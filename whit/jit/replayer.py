@@ -27,9 +27,10 @@ from whit.engine.memory.storage import attach, attach_known, new_buffer, storage
 from whit.engine.programs.overlay import raw_set
 from whit.engine.programs.program import Program
 from whit.engine.programs.trace import Drawn
+from whit.engine.realize.parametrise import Names
 from whit.engine.realize.realize import realize
 from whit.ir import ops
-from whit.ir.assumed import value_with
+from whit.ir.assumed import Bindings, value_with
 from whit.ir.sizes import Size, settled
 from whit.ir.uop import UOp
 from whit.jit.captured import Captured
@@ -61,6 +62,7 @@ class Replay:
     seed: int | None
     drawn: Size
     escapes: list[Escape] = field(default_factory=list)  # their memory are the last outputs
+    names: Names = field(default_factory=dict)  # of further values of variables
     shared: list[Shared] = field(default_factory=list)  # what results show; empty: each its own memory
 
     def __post_init__(self) -> None:
@@ -96,9 +98,13 @@ class Replay:
     def __call__(self, arguments: Sequence[Any], bindings: Mapping[str, int]) -> Any:
         """Runs the program; MISSED if it does not fit."""
         with running:
-            return self._run(arguments, bindings)
+            return self._run(arguments, self.values(bindings) if self.names else bindings)
 
-    def _run(self, arguments: Sequence[Any], bindings: Mapping[str, int]) -> Any:
+    def values(self, bindings: Mapping[str, int]) -> Bindings:
+        """The values of variables, also of those that had several ones as arguments, by what they were then."""
+        return {**bindings, **{key: bindings[name] for key, name in self.names.items()}}
+
+    def _run(self, arguments: Sequence[Any], bindings: Bindings) -> Any:
         # complex: every replay runs it, and asks for each kind of work whether there is any before it calls
         program = self.program
         if not self.guards.hold(arguments) or (program.assumptions and not program.fits(bindings)):
@@ -129,7 +135,7 @@ class Replay:
         results = [one.of(made, arguments) for one in self.shared] if self.shared else made
         return self.result.fill(results, arguments, bindings)
 
-    def _launch(self, table: list[Any], bindings: Mapping[str, int], then: list[tuple[Any, ...]], owns: bool) -> None:
+    def _launch(self, table: list[Any], bindings: Bindings, then: list[tuple[Any, ...]], owns: bool) -> None:
         """Runs the program. It is told what is new in the table since its last run, if only that is."""
         is_known = owns and self._known == self._captured.version
         self._known = NEVER  # until this run is over
@@ -239,14 +245,14 @@ class Replay:
         for escape, output in zip(reversed(self.escapes), reversed(self.outputs), strict=False):
             escape.tensor._mark(output.name, output.asks)
 
-    def _make_all(self, bindings: Mapping[str, int], donations: Mapping[int, Buffer], table: list[Any]) -> list[Any]:
+    def _make_all(self, bindings: Bindings, donations: Mapping[int, Buffer], table: list[Any]) -> list[Any]:
         """The results, whose memory the table gets."""
         made = [self._make(output, bindings, donations.get(number)) for number, output in enumerate(self.outputs)]
         for place, one in zip(self.program.outputs, made, strict=True):
             table[place] = storage(one.uop)
         return made
 
-    def _make(self, output: Output, bindings: Mapping[str, int], memory: Buffer | None) -> Any:
+    def _make(self, output: Output, bindings: Bindings, memory: Buffer | None) -> Any:
         if output.nbytes >= 0:
             node = attach_known(memory or allocate(output.device, output.nbytes), output.dtype, output.shape)
         elif memory is None:
@@ -329,7 +335,7 @@ class Replay:
                 self._captured.table[place] = counters[device].view(COUNTER_BYTES * number, 16)
         return counters
 
-    def _fill_counters(self, bindings: Mapping[str, int]) -> None:
+    def _fill_counters(self, bindings: Bindings) -> None:
         """Draws numbers that nobody had before, as many as the function would."""
         source = generator
         count, drawn_now = value_with(self._relative, bindings), value_with(self.drawn, bindings)

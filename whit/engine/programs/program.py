@@ -31,9 +31,10 @@ from whit.engine.programs.queues import Batch, Call, Way, batches, report
 from whit.engine.programs.submit import Submission, can_submit
 from whit.engine.realize.assume import Assumption
 from whit.engine.realize.effects import Effect, effect_of, last_changes, stored_value
-from whit.engine.realize.parametrise import Parametrised, below
+from whit.engine.realize.parametrise import NO_NAMES, Names, Parametrised, below
 from whit.engine.report.launch_names import keep_made
 from whit.ir import ops
+from whit.ir.assumed import Bindings
 from whit.ir.map_graph import map_graphs
 from whit.ir.op import Sources
 from whit.ir.uop import UOp, make
@@ -74,7 +75,7 @@ class Program(Parts):
         """Whether machine code of whit runs it, or a part of it, in this process."""
         return any(part.resident is not None for part in self.parts)
 
-    def fits(self, bindings: Mapping[str, int]) -> bool:
+    def fits(self, bindings: Bindings) -> bool:
         """Whether windows and sizes are inside with these values of variables."""
         return all(one.holds(bindings) for one in self.assumptions)
 
@@ -197,12 +198,14 @@ def build(
     device: str,
     fixed: Collection[UOp] = (),
     donated: Sequence[UOp] = (),
+    given: Names = NO_NAMES,
 ) -> Program:
-    """The program of these results, and of these new values of placeholders. `device` is for constants.
+    """The program of these results, and of these new values of placeholders. `device` is for constants, `given` names
+    variables with some values.
 
     What depends on the placeholders in `fixed` alone is taken out; results may lie in the memory of `donated` ones.
     """
-    program = Program()
+    program = Program(given=given)
     values = plain([*outputs, *[value for value, _ in states]])
     if fixed:
         values, found = prune(values, fixed)

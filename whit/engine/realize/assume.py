@@ -10,14 +10,14 @@ same.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import field
 from typing import Any
 
 from whit.engine.memory.storage import computed_entries
 from whit.errors import NotSupportedError, OutOfRangeError
 from whit.ir import ops
-from whit.ir.assumed import Bounds, is_line, narrowed, rooms, value_with
+from whit.ir.assumed import Bindings, Bounds, is_line, narrowed, rooms, value_with
 from whit.ir.op import Shape, spell_size
 from whit.ir.shapes import filled
 from whit.ir.sizes import Size, is_at_most, larger, reach, settled, smaller
@@ -35,11 +35,11 @@ class Assumption:
     text: str
     sizes: Shape
 
-    def holds(self, bindings: Mapping[str, int]) -> bool:
+    def holds(self, bindings: Bindings) -> bool:
         """Whether it does with these values of variables; the others have those that they are bound to."""
         return value_with(self.room, bindings) >= 0
 
-    def error(self, name: str, bindings: Mapping[str, int]) -> OutOfRangeError:
+    def error(self, name: str, bindings: Bindings) -> OutOfRangeError:
         """What to raise where it does not hold."""
         now = [spell_size(value_with(size, bindings)) for size in self.sizes]
         bound = {node for node in self.room.topological() if node.op is ops.BIND}

@@ -49,6 +49,8 @@ SPECIAL = frozenset({ops.COPY, ops.AFTER})
 PLAIN_STORE = StoreArg()
 MOST_PARAMS = 100_000
 NO_WINDOWS: Mapping[UOp, Window] = {}
+Names = Mapping[tuple[str, int], str]  # of a variable and a value, the name of a variable
+NO_NAMES: Names = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +112,11 @@ def below(roots: Sequence[UOp]) -> tuple[list[UOp], bool]:
 class Parametriser:
     """The state of normalising one graph."""
 
-    def __init__(self, outputs: int, order: list[UOp], windows: Mapping[UOp, Window] = NO_WINDOWS) -> None:
+    def __init__(
+        self, outputs: int, order: list[UOp], windows: Mapping[UOp, Window] = NO_WINDOWS, given: Names = NO_NAMES
+    ) -> None:
         self.order = order  # all nodes, sources first
+        self.given = given  # names that variables with some values must have
         self.assumed: Assumed | None = None  # found with the first bound variable
         self.done: dict[UOp, UOp] = {}
         self.windows = windows
@@ -312,7 +317,10 @@ class Parametriser:
                 f"realize: two variables are called {name}: {other.short()} and {variable.short()}",
                 fix="Make one variable and bind it as often as needed, or give them two names.",
             )
-        if name in self.variables:
+        own = self.given.get((name, value.arg))
+        if own is not None:
+            name = own
+        elif name in self.variables or name in self.given.values():
             self.again.add(name)
             name = self.unused_name(name)
         self.variables[name] = value.arg
@@ -322,7 +330,8 @@ class Parametriser:
 
     def unused_name(self, name: str) -> str:
         """A name for one more value of a variable."""
-        taken = {node.arg.name for node in self.order if node.op is ops.VARIABLE} | {*self.variables}
+        taken = {node.arg.name for node in self.order if node.op is ops.VARIABLE}
+        taken |= {*self.variables, *self.given.values()}
         count = 2
         while f"{name} ({count})" in taken:
             count += 1
@@ -429,10 +438,15 @@ def views_to(effect: UOp, old: UOp) -> list[UOp]:
 
 
 def parametrise(
-    roots: Sequence[UOp], order: list[UOp], windows: Mapping[UOp, Window] = NO_WINDOWS, is_named: bool = False
+    roots: Sequence[UOp],
+    order: list[UOp],
+    windows: Mapping[UOp, Window] = NO_WINDOWS,
+    is_named: bool = False,
+    given: Names = NO_NAMES,
 ) -> Parametrised:
-    """The graph that computes the roots, `order` being what is `below` them; `is_named`: with the places of nodes."""
-    state = Parametriser(len(roots), order, windows)
+    """The graph that computes the roots, `order` being what is `below` them; `is_named`: with the places of nodes;
+    `given`: the names that variables with some values must have."""
+    state = Parametriser(len(roots), order, windows, given)
     state.visit(order)
     values = [state.root(r, roots, order) if r.op in REARRANGED else state.stored(r) for r in roots]
     stores = [output(state, slot, *pair) for slot, pair in enumerate(zip(roots, values, strict=True))]

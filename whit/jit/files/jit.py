@@ -67,9 +67,10 @@ class LoadedJit:
             if result is not MISSED:
                 return result
         for replay in variants:
+            values = replay.values(arguments.bindings)
             for assumption in replay.program.assumptions:
-                if not assumption.holds(arguments.bindings):
-                    raise assumption.error(self.name, arguments.bindings)
+                if not assumption.holds(values):
+                    raise assumption.error(self.name, values)
         if variants:
             raise JitError(
                 f"{self.name}: the file has a program for these arguments, but not for what its tensors are now",

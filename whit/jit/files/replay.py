@@ -175,6 +175,7 @@ def replay_to(replay: Replay, tensors: TensorWriter) -> Json:
             [writer.node(d.placeholder), d.seed, size_to(d.start, writer), size_to(d.count, writer)]
             for d in replay.draws
         ],
+        "names": [[*key, name] for key, name in replay.names.items()],
         "seed": [replay.seed, size_to(replay.drawn, writer)],
     }
 
@@ -300,6 +301,7 @@ def replay_from(name: str, data: Json, reader: JsonReader, tensors: list[Any], c
         ],
         seed=seed,
         drawn=size_from(drawn, reader),
+        names={(str(variable), int(value)): str(name) for variable, value, name in data["names"]},
     )
 
 
