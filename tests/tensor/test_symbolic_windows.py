@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from whit import Context, Tensor, Variable
+from whit import Context, Tensor, Variable, checkpoint, function
 from whit.engine.plan import find_plan as plans_module
 from whit.errors import NotSupportedError, OutOfRangeError, ShapeError
 
@@ -201,3 +201,21 @@ def test_sizes_of_several_values_are_equal_whatever_their_order() -> None:
     other = Variable("n (2)", 0, SIZE).bind(5)
     total = Tensor.ones(three).sum() + Tensor.ones(four).sum() + Tensor.ones(other).sum()
     assert total.item() == 12
+
+
+def test_functions_and_checkpoints_take_windows_at_variables() -> None:
+    start, length, x = Variable("start", 0, SIZE), Variable("length", 1, 8), Tensor(X, requires_grad=True)
+
+    @function
+    def part(x: Tensor, at: Any) -> Tensor:
+        return x[:, at : at + 2] * at
+
+    for value in (5, 126):
+        assert np.allclose(part(x, start.bind(value)).numpy(), X[:, value : value + 2] * value, rtol=1e-5)
+    with pytest.raises(OutOfRangeError, match="is not inside axis 1"):
+        part(x, start.bind(127))
+    at, count = start.bind(120), length.bind(8)
+    checkpoint(lambda each: (each[:, at : at + count] ** 2).sum(), x).backward()
+    wanted = np.zeros_like(X)
+    wanted[:, 120:] = 2 * X[:, 120:]
+    assert np.allclose(x.grad.numpy(), wanted)
