@@ -85,6 +85,29 @@ def test_a_function_from_a_file_keeps_what_it_takes_for_granted(device: str, tmp
     assert np.allclose(loaded(start.bind(3), length.bind(1)).numpy(), X[:, 3:4] * 2)
 
 
+def test_what_the_function_asks_is_checked_also_where_no_kernel_needs_it() -> None:
+    """Ends in the wrong order, and a window that nothing is computed of."""
+    x, start, end = Tensor(X).realize(), Variable("start", 0, SIZE), Variable("end", 0, SIZE)
+
+    @TinyJit
+    def between(first: Any, last: Any) -> Tensor:
+        return x[:, first:last] * 2
+
+    @TinyJit
+    def unused(first: Any) -> Tensor:
+        x[:, first + 1]
+        return x * first
+
+    assert np.allclose(between(start.bind(3), end.bind(9)).numpy(), X[:, 3:9] * 2)
+    assert between(start.bind(9), end.bind(9)).shape[0] == 4
+    with pytest.raises(OutOfRangeError, match="start=9 to end=3 is not inside"):
+        between(start.bind(9), end.bind(3))
+    assert len(between.captured) == 1
+    unused(start.bind(3))
+    with pytest.raises(OutOfRangeError, match=r"start=127 \+ 1 is outside axis 1"):
+        unused(start.bind(127))
+
+
 def test_another_meaning_is_another_capture() -> None:
     """Padding by less than nothing cuts off: what was captured for padding is not what that is."""
     x, n = Tensor(X[0]).realize(), Variable("n", 0, SIZE)

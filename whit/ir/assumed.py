@@ -11,7 +11,7 @@ there is an error.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from whit.ir.interval import Interval
@@ -20,14 +20,22 @@ from whit.ir.sizes import ONE, Polynomial, Size, is_at_most, polynomial, reach, 
 Bounds = dict[Any, Interval]  # of BINDs
 Bindings = Mapping[Any, int]  # values by name; of a variable with several values, by name and value in the graph
 
+# Told each room that is not negative now, and may be: who replays a program with other values checks it again.
+when_assumed: list[Callable[[Any], None]] = []
+
 
 def fits(a: Size, b: Size) -> bool:
     """Whether a <= b for all values of their variables, or else for those that all of them have now."""
     always = is_at_most(a, b)
     if always is not None:
         return always
-    room = value_now(settled(b - a))
-    return room is not None and room >= 0
+    room = settled(b - a)
+    now = value_now(room)
+    if now is None or now < 0:
+        return False
+    for note in when_assumed:
+        note(room)
+    return True
 
 
 def is_size_now(size: Size) -> bool:

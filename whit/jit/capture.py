@@ -63,6 +63,7 @@ def capture(
     outputs += [(e.tensor, trace.value(e.tensor) if e.family is None else e.family.uop) for e in escapes]
     fixed = _captured_alone(captured_inputs, seen) if is_pruned else set()
     program = _build([value for _, value in outputs], changes, device, fixed, _donations(trace, donated), names)
+    program.assume(trace.rooms)
     for captured_input in captured_inputs:
         captured_input.place = program.inputs.get(captured_input.placeholder, -1)
     return Replay(

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from whit.errors import JitError
+from whit.ir.assumed import when_assumed
 from whit.ir.uop import UOp, before_unbind
 
 if TYPE_CHECKING:
@@ -99,6 +100,16 @@ def forbid(what: str) -> None:
 
 
 before_unbind.append(forbid)
+
+
+def _note_room(room: UOp) -> None:
+    """What is captured takes for granted what it has asked."""
+    trace = current()
+    if trace is not None:
+        trace.rooms[room] = None
+
+
+when_assumed.append(_note_room)
 
 
 class Reads:

@@ -75,6 +75,12 @@ class Program(Parts):
         """Whether machine code of whit runs it, or a part of it, in this process."""
         return any(part.resident is not None for part in self.parts)
 
+    def assume(self, rooms: Iterable[UOp]) -> None:
+        """Takes for granted that these sizes are not negative."""
+        known = {one.room for one in self.assumptions}
+        text = "the room beside a window is {0}"
+        self.assumptions += [Assumption(room, text, (room,)) for room in rooms if room not in known]
+
     def fits(self, bindings: Bindings) -> bool:
         """Whether windows and sizes are inside with these values of variables."""
         return all(one.holds(bindings) for one in self.assumptions)

@@ -92,6 +92,7 @@ class Trace:
         self.seed: int | None = None
         self.drawn: Size = 0
         self.asks_gradients = False
+        self.rooms: dict[UOp, None] = {}  # sizes that must not be negative
         self.failure: JitError | None = None  # what the function was told that it cannot do
 
     def _leave(self, is_complete: bool) -> None:
