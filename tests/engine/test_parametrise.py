@@ -128,6 +128,16 @@ def test_further_values_of_a_variable_have_names_of_their_own() -> None:
     assert both.graph is normal(a.shrink(((0, n.bind(8)),)), a.shrink(((0, n.bind(1)),))).graph
 
 
+def test_a_value_that_is_met_again_keeps_its_name() -> None:
+    """First in the shape of a buffer, then in a window."""
+    n = UOp.variable("n", 1, 8)
+    value = buffer((8,)).shrink(((0, n.bind(3)),)) * 2
+    remember(value, new_buffer(dtypes.float32, (n.bind(3),), "PYTHON"))
+    found = normal(value.shrink(((0, n.bind(3) - 1),)) + buffer((8,)).shrink(((1, n.bind(3) - 1),)))
+    assert found.variables == (("n", 3),)
+    assert not found.again
+
+
 def test_windows_narrow_the_bounds_of_variables() -> None:
     n, a = UOp.variable("n", 0, 8), buffer((8,))
     found = normal(a.shrink(((n.bind(3), 2),)))

@@ -17,6 +17,8 @@ from typing import Any
 from whit.ir.interval import Interval
 from whit.ir.sizes import ONE, Polynomial, Size, is_at_most, polynomial, reach, settled, value_now
 
+MOST_TRIED = 1000  # values of a variable at each end of its bounds
+
 Bounds = dict[Any, Interval]  # of BINDs
 Bindings = Mapping[Any, int]  # values by name; of a variable with several values, by name and value in the graph
 
@@ -107,7 +109,22 @@ def narrowed(sizes: Iterable[Size]) -> Bounds:
     found: Bounds = {}
     for size in sizes:
         _hold(polynomial(size), found)
+        bound = [node for node in size.topological() if node.op.name == "bind"]
+        if len(bound) == 1 and not is_line(size):
+            _move_ends(size, bound[0], found)
     return found
+
+
+def _move_ends(size: Size, bound: Any, found: Bounds) -> None:
+    """Narrows the bounds of the one variable of a size that has it several times, to where it is zero or more."""
+    name, arg = bound.src[0].arg.name, bound.src[0].arg
+    low, high = found.get(bound, (arg.low, arg.high))
+    for _ in range(MOST_TRIED):
+        is_low, is_high = value_with(size, {name: low}) >= 0, value_with(size, {name: high}) >= 0
+        if (is_low and is_high) or low == high:
+            break
+        low, high = low + (not is_low), high - (not is_high)
+    found[bound] = low, high
 
 
 def _hold(value: Polynomial, found: Bounds) -> None:

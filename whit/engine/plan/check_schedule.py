@@ -40,7 +40,8 @@ def check_schedule(graph: UOp, linear: UOp) -> None:
     if _is_ambiguous(order):
         return
     variables = {node.arg.name: node.arg.low for node in order if node.op is ops.VARIABLE}
-    if sum(prod(concrete_shape(node.shape, variables)) for node in order) > MOST_ELEMENTS:
+    shapes = [concrete_shape(node.shape, variables) for node in order]
+    if sum(map(prod, shapes)) > MOST_ELEMENTS or any(size < 0 for shape in shapes for size in shape):
         return
     stored = {_memory(store) for store in graph.src}
     arrays = _arrays(graph, order, stored, variables)

@@ -307,6 +307,8 @@ class Parametriser:
     def bound(self, node: UOp) -> UOp:
         """The variable without its value, between the bounds that the graph takes for granted. Each further value of a
         variable is one of another name."""
+        if node in self.done:  # by way of the shape of a BUFFER
+            return self.done[node]
         if self.assumed is None:
             self.assumed = assumed_by(self.order)
         variable, value = node.src
