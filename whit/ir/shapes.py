@@ -101,7 +101,8 @@ def _not_negative(op: Op, sizes: Iterable[Any], src: Sources, is_product: bool =
 
 def _can_be_size(size: Any, is_product: bool, is_room: bool) -> bool:
     if is_product:
-        return (reach(size)[1] or 0) >= 0
+        now = value_now(size)
+        return (reach(size)[1] or 0) >= 0 and (now is None or now >= 0)
     return fits(0, size) if is_room else is_size_now(size)
 
 
@@ -195,11 +196,14 @@ def expand(op: Op, src: Sources, arg: Any) -> Shape:
 
 
 def pad(op: Op, src: Sources, arg: Any) -> Shape:
-    """before + size + after on each axis."""
+    """before + size + after on each axis. Where these are negative, for values that variables never have, nothing is
+    read that is outside."""
     pads = _sizes(op, src, arg, 2)
     _axes_fit(op, src, len(pads))
-    _not_negative(op, (p for pair in pads for p in pair), src, is_room=True)
-    return tuple(settled(before + size + after) for size, (before, after) in zip(src[0].shape, pads, strict=True))
+    _not_negative(op, (p for pair in pads for p in pair), src, is_product=True)
+    shape = tuple(settled(before + size + after) for size, (before, after) in zip(src[0].shape, pads, strict=True))
+    _not_negative(op, shape, src)
+    return shape
 
 
 def shrink(op: Op, src: Sources, arg: Any) -> Shape:

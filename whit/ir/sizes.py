@@ -29,6 +29,7 @@ Polynomial = dict[Term, int]
 _CHOICES = ("max", "min")
 _QUOTIENTS = ("floordiv", "floormod")
 ONE: Term = ()
+MOST_ORDERS = 3  # choices that are tried as the first
 
 
 def settled(size: Size) -> Size:
@@ -234,13 +235,18 @@ def _reach_of(value: Polynomial) -> tuple[int | None, int | None]:
 
 def _lowest(value: Polynomial) -> int | None:
     """A number that the value is never below."""
+    choices = [term for term in value if len(term) == 1 and term[0].op.name in _CHOICES]
+    if choices:  # which is looked at first makes a difference: max(n, 0) - min(max(n, 0), 1) is seen by the minimum
+        found = [
+            _lowest_of_choice(term[0], value[term], _sum(value, {term: value[term]}, -1))
+            for term in choices[:MOST_ORDERS]
+        ]
+        return max((low for low in found if low is not None), default=None)
     for term, factor in value.items():
         if len(term) != 1:
             continue
         (atom,) = term
         rest = _sum(value, {term: factor}, -1)
-        if atom.op.name in _CHOICES:
-            return _lowest_of_choice(atom, factor, rest)
         if atom.op.name == "floormod" and factor < 0 and _is_positive(atom.src[1]):  # it is below its divisor
             return _lowest(_sum(rest, polynomial(atom.src[1] - 1), factor))
     return _lowest_of_products(value)

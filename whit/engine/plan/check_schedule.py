@@ -41,8 +41,8 @@ def check_schedule(graph: UOp, linear: UOp) -> None:
         return
     variables = {node.arg.name: node.arg.low for node in order if node.op is ops.VARIABLE}
     shapes = [concrete_shape(node.shape, variables) for node in order]
-    if sum(map(prod, shapes)) > MOST_ELEMENTS or any(size < 0 for shape in shapes for size in shape):
-        return
+    if sum(map(prod, shapes)) > MOST_ELEMENTS or min(map(min, filter(None, shapes)), default=0) < 0:
+        return  # large, or smallest values of several variables that a graph takes for granted not to be together
     stored = {_memory(store) for store in graph.src}
     arrays = _arrays(graph, order, stored, variables)
     try:

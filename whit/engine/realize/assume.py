@@ -15,9 +15,9 @@ from dataclasses import field
 from typing import Any
 
 from whit.engine.memory.storage import computed_entries
-from whit.errors import NotSupportedError, OutOfRangeError
+from whit.errors import OutOfRangeError
 from whit.ir import ops
-from whit.ir.assumed import Bindings, Bounds, is_line, narrowed, rooms, value_with
+from whit.ir.assumed import Bindings, Bounds, narrowed, rooms, value_with
 from whit.ir.op import Shape, spell_size
 from whit.ir.shapes import filled
 from whit.ir.sizes import Size, is_at_most, larger, reach, settled, smaller
@@ -57,7 +57,6 @@ class Assumed:
 
     found: list[Assumption] = field(default_factory=list)
     bounds: Bounds = field(default_factory=dict)  # of BINDs
-    loose: set[UOp] = field(default_factory=set)  # nodes for which bounds alone do not say that all is inside
 
 
 def assumed_by(order: Sequence[UOp]) -> Assumed:
@@ -71,8 +70,6 @@ def assumed_by(order: Sequence[UOp]) -> Assumed:
         if node.op not in SIZED or not _is_symbolic(node):
             continue
         for room in rooms(node):
-            if not is_line(room):
-                result.loose.add(node)
             if room not in known:
                 known[room] = None
                 result.found.append(_assumption(node, room))
@@ -107,38 +104,20 @@ def parts_of(node: UOp, source: Any) -> tuple[Any, ...]:
 
 
 def window_inside(memory: UOp, parts: Sequence[tuple[Size, Size]], is_written: bool = False) -> UOp:
-    """A SHRINK that is inside for all values of its variables, and the same where that holds anyway."""
+    """A SHRINK that is inside for all values of its variables, and the same where that holds anyway. One that is
+    written to has the memory's size at most; of others the memory is padded."""
     pads: list[tuple[Size, Size]] = []
     windows: list[tuple[Size, Size]] = []
-    for old, (first, size) in zip(memory.shape, parts, strict=True):
-        start = first if is_at_most(0, first) else larger(first, 0)
+    for old, (first, given) in zip(memory.shape, parts, strict=True):
+        start, size = first if is_at_most(0, first) else larger(first, 0), given
         pad = 0
+        if is_written and not is_at_most(size, old):
+            size = smaller(size, old)
         if not is_at_most(start + size, old):
-            if is_at_most(size, old):
+            if is_written or is_at_most(size, old):
                 start = smaller(start, settled(old - size))
             else:
                 pad = reach(settled(start + size - old))[1] or 0
         pads.append((0, pad))
         windows.append((start, size))
-    if any(pad for _, pad in pads):
-        if is_written:
-            raise _too_large(memory, windows)
-        memory = memory.pad(pads)
-    return memory.shrink(windows)
-
-
-def _too_large(memory: UOp, windows: Sequence[tuple[Size, Size]]) -> NotSupportedError:
-    sizes = ", ".join(spell_size(size) for _, size in windows)
-    shape = ", ".join(spell_size(size) for size in memory.shape)
-    return NotSupportedError(
-        f"realize: a window ({sizes}) that is written to may be larger than its memory ({shape})",
-        "Whether it fits depends on several variables at once.",
-        "Give them bounds with which it always fits.",
-    )
-
-
-def padding_inside(source: UOp, pads: Sequence[tuple[Size, Size]]) -> UOp:
-    """A PAD by sizes that are not negative for any values of their variables, and the same where that holds anyway."""
-    grow = [tuple(pad if is_at_most(0, pad) else larger(pad, 0) for pad in pair) for pair in pads]
-    shape = [settled(before + size + after) for size, (before, after) in zip(source.shape, pads, strict=True)]
-    return source.pad(grow).shrink([(0, size) for size in shape])
+    return (memory.pad(pads) if any(pad for _, pad in pads) else memory).shrink(windows)

@@ -21,11 +21,11 @@ from whit.cache import register_cache
 from whit.dtype import DType, dtypes
 from whit.engine.devices.device import is_gpu
 from whit.engine.memory.storage import computed_entries
-from whit.engine.realize.assume import Assumed, Assumption, assumed_by, padding_inside, window_inside
+from whit.engine.realize.assume import Assumed, Assumption, assumed_by, window_inside
 from whit.engine.realize.effects import stored_value, views_between
 from whit.engine.realize.windows import Anchor, Window
 from whit.engine.report.launch_names import Places, places_of, watched
-from whit.errors import ArgumentError, NotSupportedError
+from whit.errors import ArgumentError, NotSupportedError, ShapeError
 from whit.ir import ops
 from whit.ir.args import Memory, ParamArg, StoreArg
 from whit.ir.op import Shape
@@ -43,8 +43,7 @@ BY_CONSTANT = frozenset(
 SPREADS = frozenset({ops.RESHAPE, ops.EXPAND})
 REARRANGED = frozenset({ops.RESHAPE, ops.PERMUTE, ops.FLIP, ops.SHRINK})  # a root that shows each element at most once
 SAME_VALUE = frozenset(ops.SAME_VALUE)
-WINDOWS = frozenset({ops.SHRINK, ops.PAD})
-SIZED_VIEWS = frozenset({*SPREADS, *WINDOWS})
+SIZED_VIEWS = frozenset({*SPREADS, ops.SHRINK, ops.PAD})
 SPECIAL = frozenset({ops.COPY, ops.AFTER})
 PLAIN_STORE = StoreArg()
 MOST_PARAMS = 100_000
@@ -219,6 +218,8 @@ class Parametriser:
         _, value, *rest = effect.src
         target = self.viewed(views, place, is_written=True)
         new = self.done[value] if effect.arg.combine is not None else self.stored(value)
+        if target.shape != new.shape and not rest and len(new.shape) == len(target.shape):
+            new = new.shrink([(0, size) for size in target.shape])
         return make(ops.STORE, (target, new, *[self.done[s] for s in rest]), effect.arg)
 
     def stored(self, value: UOp) -> UOp:
@@ -339,10 +340,6 @@ class Parametriser:
             count += 1
         return f"{name} ({count})"
 
-    def is_loose(self, node: UOp) -> bool:
-        """Whether bounds of variables do not say that a window is inside, or that padding is not negative."""
-        return self.assumed is not None and node in self.assumed.loose and node.op in WINDOWS
-
     def viewed(self, views: list[UOp], memory: UOp, is_written: bool = False) -> UOp:
         """The same views of another memory."""
         for view in views:
@@ -352,13 +349,16 @@ class Parametriser:
     def view(self, node: UOp, source: UOp, is_written: bool = False) -> UOp:
         """A movement op on another source, inside it for all values. Sizes are settled once more: variables have other
         bounds and names now."""
-        if len(node.src) == 1 and not self.is_loose(node):
+        if len(node.src) == 1 and node.op is not ops.SHRINK:
             return make(node.op, (source,), node.arg)
         sizes = filled(node.arg, [self.size(s) for s in node.src[1:]])
-        if self.is_loose(node):
-            return window_inside(source, sizes, is_written) if node.op is ops.SHRINK else padding_inside(source, sizes)
         known, symbolic = split_symbolic(sizes)
-        return make(node.op, (source, *symbolic), known)
+        try:
+            return make(node.op, (source, *symbolic), known)
+        except ShapeError:
+            if node.op is not ops.SHRINK:
+                raise
+            return window_inside(source, sizes, is_written)
 
     def size(self, node: UOp) -> Size:
         """What a size has become."""

@@ -14,9 +14,9 @@ from typing import Any, Self
 
 from whit.dtype import dtypes
 from whit.errors import ArgumentError, ShapeError
-from whit.ir.assumed import fits
+from whit.ir.assumed import fits, is_size_now
 from whit.ir.op import spell_shape
-from whit.ir.sizes import larger, smaller
+from whit.ir.sizes import larger, settled, smaller
 from whit.ir.uop import UOp, const
 from whit.tensor.core import broadcast_scalar, check_number, whole_or_symbolic
 from whit.tensor.graphs.convolution.sliding import taken
@@ -42,7 +42,7 @@ class Padding(Topic):
         check_number("pad", "value", value, self._made())
         pads = self._padding(padding)
         inner = self._cropped(pads)
-        grow = [(_added(before), _added(after)) for before, after in pads]
+        grow = [_added(*pair, size) for pair, size in zip(pads, inner.shape, strict=True)]
         if not any(isinstance(pad, UOp) or pad for pad in chain.from_iterable(grow)):
             return self._wrap(inner.uop)
         if mode != "constant":
@@ -105,9 +105,11 @@ class Padding(Topic):
         )
 
 
-def _added(pad: Any) -> Any:
-    """How much padding adds."""
-    return pad if fits(0, pad) else larger(pad, 0)
+def _added(before: Any, after: Any, size: Any) -> tuple[Any, Any]:
+    """How much padding adds to an axis: the plain sizes, where they and what there is then can be no less than 0."""
+    if fits(0, before) and fits(0, after) and is_size_now(settled(before + size + after)):
+        return before, after
+    return larger(before, 0), larger(after, 0)
 
 
 def _taken(pad: Any) -> Any:
