@@ -11,7 +11,6 @@ same.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
 from typing import Any
 
 from whit.engine.memory.storage import computed_entries
@@ -22,7 +21,7 @@ from whit.ir.op import Shape, spell_size
 from whit.ir.shapes import filled
 from whit.ir.sizes import Size, is_at_most, larger, reach, settled, smaller
 from whit.ir.uop import UOp
-from whit.records import dataclass
+from whit.records import dataclass, field
 
 SIZED = frozenset({ops.SHRINK, ops.PAD, ops.EXPAND, ops.ARANGE, ops.BUFFER})
 
