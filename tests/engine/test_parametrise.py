@@ -7,7 +7,6 @@ import pytest
 from whit.dtype import DType, dtypes
 from whit.engine.memory.storage import new_buffer, remember
 from whit.engine.realize.parametrise import Parametrised, below, parametrise
-from whit.errors import ArgumentError
 from whit.ir import ops
 from whit.ir.text.write import to_text
 from whit.ir.uop import UOp
@@ -119,8 +118,33 @@ def test_bound_variables_lose_their_value() -> None:
     assert three.graph is five.graph
     assert three.variables == (("n", 3),)
     assert five.variables == (("n", 5),)
-    with pytest.raises(ArgumentError, match="the variable n is 3 and 5 in one graph"):
-        normal(a.shrink(((0, n.bind(3)),)), a.shrink(((0, n.bind(5)),)))
+
+
+def test_further_values_of_a_variable_have_names_of_their_own() -> None:
+    n, a = UOp.variable("n", 1, 8), buffer((8,))
+    both = normal(a.shrink(((0, n.bind(3)),)), a.shrink(((0, n.bind(5)),)))
+    assert both.variables == (("n", 3), ("n (2)", 5))
+    assert both.again == {"n"}
+    assert both.graph is normal(a.shrink(((0, n.bind(8)),)), a.shrink(((0, n.bind(1)),))).graph
+
+
+def test_a_value_that_is_met_again_keeps_its_name() -> None:
+    """First in the shape of a buffer, then in a window."""
+    n = UOp.variable("n", 1, 8)
+    value = buffer((8,)).shrink(((0, n.bind(3)),)) * 2
+    remember(value, new_buffer(dtypes.float32, (n.bind(3),), "PYTHON"))
+    found = normal(value.shrink(((0, n.bind(3) - 1),)) + buffer((8,)).shrink(((1, n.bind(3) - 1),)))
+    assert found.variables == (("n", 3),)
+    assert not found.again
+
+
+def test_windows_narrow_the_bounds_of_variables() -> None:
+    n, a = UOp.variable("n", 0, 8), buffer((8,))
+    found = normal(a.shrink(((n.bind(3), 2),)))
+    assert 'variable "n", 0..6' in to_text(found.graph)
+    assert [str(one.room.expression()) for one in found.assumptions] == ["6 - n=3"]
+    assert found.graph is normal(a.shrink(((n.bind(6), 2),))).graph
+    assert 'variable "n", 0..8' in to_text(normal(a.shrink(((0, n.bind(3)),))).graph)
 
 
 def test_a_buffer_of_symbolic_shape_becomes_such_a_param() -> None:

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from whit import Tensor, Variable, nn
-from whit.errors import ArgumentError, NotSupportedError, OutOfRangeError, ShapeError
+from whit import Tensor, Variable, dtypes, nn
+from whit.errors import ArgumentError, OutOfRangeError, ShapeError
 
 pytestmark = pytest.mark.slow  # compiles much
 
@@ -75,12 +75,13 @@ def drawn(n: Any) -> Tensor:
 
 
 PROGRAMS: dict[str, Program] = {
-    # slices: by Python's rules, also past the end, from the end and with steps
+    # slices: by Python's rules, also from the end and with steps; numbers also past the end
     "slice": lambda n: t(X)[:, :n],
     "from": lambda n: t(X)[n:],
     "from the end": lambda n: t(X)[-n:],
     "up to the end": lambda n: t(X)[:-n],
-    "past the end": lambda n: t(X)[4 : 2 * n],
+    "past the end": lambda n: t(X)[:n][2:9],
+    "up to twice": lambda n: t(X)[: n + 2][1 : n + 1],
     "steps": lambda n: t(X)[:n:2],
     "backwards": lambda n: t(X)[:n][::-2],
     "window": lambda n: t(X)[n - 1 : n + 1],
@@ -93,6 +94,9 @@ PROGRAMS: dict[str, Program] = {
     "arange": lambda n: Tensor.arange(n, device=DEVICE) * 2 + 1,
     "arange from": lambda n: Tensor.arange(n, n + 4, device=DEVICE),
     "arange by": lambda n: Tensor.arange(2 * n, 0, -3, device=DEVICE),
+    "arange by a variable": lambda n: Tensor.arange(n, 20, n, device=DEVICE),
+    "arange back by a variable": lambda n: Tensor.arange(20, n, -n, device=DEVICE) * 2,
+    "full of a variable": lambda n: Tensor.full((2, n), n + 1, device=DEVICE),
     "zeros": lambda n: Tensor.zeros(n, 4, device=DEVICE),
     "full": lambda n: Tensor.full((4, n), 2.5, device=DEVICE).sum(1),
     "eye": lambda n: Tensor.eye(n, device=DEVICE),
@@ -107,6 +111,10 @@ PROGRAMS: dict[str, Program] = {
     "merge": lambda n: t(CUBE)[:, :n].reshape(2 * n, 6),
     "split": lambda n: t(CUBE)[:, :n].reshape(2, n, 3, 2).transpose(1, 2),
     "split by sizes": lambda n: t(X).split([n, 8 - n])[1],
+    "split into known many": lambda n: Tensor.cat(*t(X)[: n + 2].split(8)[::-1]),
+    "split by a variable": lambda n: Tensor.cat(*t(CUBE).reshape(96)[: 3 * n].split(n)[::-1]),
+    "chunk": lambda n: Tensor.cat(*t(CUBE).reshape(96)[: 6 * n].chunk(3)[::-1]),
+    "chunk with a rest": lambda n: Tensor.cat(*t(X)[: n + 2].chunk(2)[::-1]),
     "rearrange": lambda n: t(CUBE)[:, :n].rearrange("a b (c d) -> (b c) a d", c=2),
     "work out": lambda n: t(CUBE)[:, :n].reshape(2, -1, 3),
     "flatten": lambda n: t(CUBE)[:, :n].flatten(),
@@ -123,6 +131,8 @@ PROGRAMS: dict[str, Program] = {
     "softmax of rows": lambda n: t(X)[:n].log_softmax(),
     "layernorm": lambda n: t(X)[:, :n].layernorm(),
     "cumsum": lambda n: t(X)[:, :n].cumsum(1) + t(X)[:, :n].cumsum(0),
+    "sort": lambda n: t(X)[:, :n].sort(1)[0] + t(X)[:, :n].argsort(1),
+    "largest": lambda n: t(X)[:, : n + 1].topk(2, 1)[0],
     "sort of rows": lambda n: t(X)[:n].sort(1)[0],
     # products
     "matmul m": lambda n: t(X)[:n] @ t(WEIGHT),
@@ -145,6 +155,7 @@ PROGRAMS: dict[str, Program] = {
     "gather": lambda n: t(X)[:n].gather(1, t(PLACES)[:n].reshape(n, 1)),
     "one hot": lambda n: t(PLACES)[:n].one_hot(8),
     "triangle": lambda n: Tensor.ones(n, n, device=DEVICE).tril(),
+    "lower triangle": lambda n: t(X).tril(n - 3) + t(X)[:n].triu(-n)[0],
     "mask of later positions": lambda n: Tensor.full((2, n + 2), -np.inf, device=DEVICE).triu(n + 1),
     "mask": lambda n: (Tensor.arange(8, device=DEVICE) < n).where(t(X), -1),
     "a number": lambda n: n * t(X) + n - t(X) / n,
@@ -201,6 +212,31 @@ def test_layers_take_symbolic_batches() -> None:
         assert np.allclose(layer(Tensor(X)[:n]).numpy(), layer(Tensor(X)[:4]).numpy(), rtol=1e-5, atol=1e-6)
 
 
+# ---- numbers past int32
+
+
+@pytest.mark.parametrize("device", ["PYTHON", pytest.param("CPU", marks=pytest.mark.cpu)])
+def test_variables_may_be_past_int32(device: str) -> None:
+    """They are int64 where they may need it, whatever they are now."""
+    large, small = Variable("large", 0, 2**40), Variable("small", -(2**31), 2**31 - 2).bind(-5)
+    x = Tensor([1, 2, 3], device=device)
+    for value in (7, 2**35 + 1):
+        n = large.bind(value)
+        wanted = np.array([1, 2, 3]) * np.int64(value)
+        assert (x * n).dtype is dtypes.int64
+        assert ((x * n).numpy() == wanted).all()
+        assert (Tensor([1.0, 2.0, 3.0], device=device) * n).numpy().tolist() == wanted.astype(np.float32).tolist()
+        assert Tensor(n, device=device).item() == value
+        assert Tensor.full((2,), n, device=device).tolist() == [value] * 2
+        assert Tensor.arange(n, n + 3, device=device).tolist() == [value, value + 1, value + 2]
+        assert (x < n).all().item()
+        assert x[n - (value - 1)].item() == 2
+        assert x[n - (value - 1) : n - (value - 3)].tolist() == [2, 3]
+        assert (x > 1).where(n, 0).tolist() == [0, value, value]
+    assert (x * small).dtype is dtypes.int32
+    assert Tensor.arange(small, small + 2, device=device).dtype is dtypes.int32
+
+
 # ---- shapes, and what is seen of them
 
 
@@ -247,15 +283,6 @@ def test_a_value_outside_of_the_bounds_is_refused() -> None:
         n.bind(7)
 
 
-def test_one_variable_with_two_values_is_refused() -> None:
-    n = Variable("n", 1, 6)
-    both = t(X)[: n.bind(3)].sum(0) + t(X)[: n.bind(4)].sum(0)
-    with pytest.raises(ArgumentError, match=r"the variable n is 3 and 4 in one graph\n.*called at test_symbolic.py"):
-        both.numpy()
-    with pytest.raises(ShapeError, match="axis 0 is n=3 on the left and n=4 on the right"):
-        t(X)[: n.bind(3)] + t(X)[: n.bind(4)]
-
-
 def test_a_variable_without_a_value_is_refused() -> None:
     with pytest.raises(ArgumentError, match=r"realize: no value for n\n  in numpy, called at test_symbolic.py"):
         t(X)[: Variable("n", 1, 6)].sum(0).numpy()
@@ -273,26 +300,31 @@ def test_one_value_after_the_other_is_fine_once_the_first_is_realised() -> None:
     assert np.allclose((first + t(X)[: n.bind(4)].sum(0)).numpy(), X[:3].sum(0) + X[:4].sum(0), rtol=1e-5)
 
 
-def test_what_may_be_outside_for_some_value_is_refused() -> None:
-    n, wide = Variable("n", 1, 6).bind(3), Variable("wide", 0, 8).bind(3)
-    with pytest.raises(
-        OutOfRangeError, match=r"wide=3 may be outside axis 0 of \(8, 8\)\n.*\n  It lies between 0 and 8"
-    ):
-        t(X)[wide]
-    with pytest.raises(ShapeError, match=r"shrink: \(0, wide=3 \+ 1\) is not inside axis 0 of \(8, 8\)"):
-        t(X).shrink(((0, wide + 1), None))
+def test_what_has_no_one_meaning_is_refused() -> None:
+    n = Variable("n", 1, 6).bind(3)
     with pytest.raises(OutOfRangeError, match="may count from the start or from the end"):
-        t(X)[n - 3 :]
+        t(X)[n - 4 :]
     with pytest.raises(ShapeError, match=r"\(n=3, 8\) has \(n=3\)\*8 elements, which \(-1, 3\) cannot hold"):
         t(X)[:n].reshape(-1, 3)
     with pytest.raises(ShapeError, match=r"how many pieces axis 0 of \(n=3, 8\) has depends on a variable"):
         t(X)[:n].split(2)
-    with pytest.raises(NotSupportedError, match="sort: the size n=3 of axis 1 is symbolic"):
-        t(X)[:, :n].sort(1)
+    with pytest.raises(ShapeError, match=r"chunk: how many pieces axis 0 of \(n=3, 8\) has depends on a variable"):
+        t(X)[:n].chunk(2)
+    with pytest.raises(ArgumentError, match=r"arange: the step n=3 - 1 may be 0\n  it lies between 0 and 5"):
+        Tensor.arange(0, 9, n - 1)
     with pytest.raises(ShapeError, match="max: no elements along axes"):
         t(X)[: Variable("k", 0, 3).bind(0)].max(0)
     with pytest.raises(ArgumentError, match="rand: the size n has no value"):
         Tensor.rand(Variable("n", 1, 6))
+
+
+def test_a_variable_without_a_value_must_fit_for_all_of_them() -> None:
+    wide = Variable("wide", 0, 8)
+    with pytest.raises(OutOfRangeError, match=r"wide may be outside axis 0 of \(8, 8\)\n.*\n  It lies between 0 and 8"):
+        t(X)[wide]
+    with pytest.raises(ShapeError, match=r"shrink: \(0, wide \+ 1\) is not inside axis 0 of \(8, 8\)"):
+        t(X).shrink(((0, wide + 1), None))
+    assert t(X)[: wide + 1].shape[0].expression() == "min(wide + 1, 8)"
 
 
 @pytest.mark.cpu

@@ -13,9 +13,10 @@ from typing import Any
 
 from whit.dtype import DType, dtypes
 from whit.errors import ArgumentError, DTypeError, OutOfRangeError, ShapeError, user_line
+from whit.ir.assumed import fits, is_size_now
 from whit.ir.op import Op, Shape, Sources, broadcast_scalars, dtype_error, spell_shape, spell_size, where_made
 from whit.ir.record import Record
-from whit.ir.sizes import is_at_most, reach, same_size, settled
+from whit.ir.sizes import reach, same_size, settled, value_now
 
 
 def filled(arg: Iterable[Any], symbolic: Iterable[Any]) -> tuple[Any, ...]:
@@ -81,18 +82,28 @@ def _axes_fit(op: Op, src: Sources, count: int) -> None:
         )
 
 
-def _not_negative(op: Op, sizes: Iterable[Any], src: Sources, is_product: bool = False) -> None:
-    """Refuses sizes that may be negative; of products that were multiplied out, those that always are."""
+def _not_negative(op: Op, sizes: Iterable[Any], src: Sources, is_product: bool = False, is_room: bool = False) -> None:
+    """Refuses sizes that may be negative; of products that were multiplied out, those that always are; of the room
+    beside something, what is negative now."""
     for size in sizes:
         if isinstance(size, int):
             if size < 0:
                 raise ShapeError(f"{op.name}: a size is {size}", where_made(src[:1]), "Sizes are zero or more.")
-        elif isinstance(size, Record) and (reach(size)[1 if is_product else 0] or 0) < 0:
+        elif isinstance(size, Record) and not _can_be_size(size, is_product, is_room):
+            now = value_now(size)
+            known = f"is {now} now" if now is not None and now < 0 else f"may be as small as {reach(size)[0]}"
             raise ShapeError(
-                f"{op.name}: a size is {spell_size(size)}, which may be as small as {reach(size)[0]}",
+                f"{op.name}: a size is {spell_size(size)}, which {known}",
                 where_made(src[:1]),
-                "Sizes are zero or more, for all values of their variables. Give the variables other bounds.",
+                "Sizes are zero or more. Bind other values, or give the variables other bounds.",
             )
+
+
+def _can_be_size(size: Any, is_product: bool, is_room: bool) -> bool:
+    if is_product:
+        now = value_now(size)
+        return (reach(size)[1] or 0) >= 0 and (now is None or now >= 0)
+    return fits(0, size) if is_room else is_size_now(size)
 
 
 def _product(shape: Shape) -> Any:
@@ -185,23 +196,27 @@ def expand(op: Op, src: Sources, arg: Any) -> Shape:
 
 
 def pad(op: Op, src: Sources, arg: Any) -> Shape:
-    """before + size + after on each axis."""
+    """before + size + after on each axis. Where these are negative, for values that variables never have, nothing is
+    read that is outside."""
     pads = _sizes(op, src, arg, 2)
     _axes_fit(op, src, len(pads))
-    _not_negative(op, (p for pair in pads for p in pair), src)
-    return tuple(settled(before + size + after) for size, (before, after) in zip(src[0].shape, pads, strict=True))
+    _not_negative(op, (p for pair in pads for p in pair), src, is_product=True)
+    shape = tuple(settled(before + size + after) for size, (before, after) in zip(src[0].shape, pads, strict=True))
+    _not_negative(op, shape, src)
+    return shape
 
 
 def shrink(op: Op, src: Sources, arg: Any) -> Shape:
-    """A window (start, size) that lies inside each axis."""
+    """A window (start, size) that lies inside each axis: for all values of its variables, or else now (`assumed`)."""
     parts = _sizes(op, src, arg, 2)
     _axes_fit(op, src, len(parts))
-    _not_negative(op, (p for pair in parts for p in pair), src)
+    _not_negative(op, (start for start, _ in parts), src, is_room=True)
+    _not_negative(op, (size for _, size in parts), src)
     for axis, (old, (start, size)) in enumerate(zip(src[0].shape, parts, strict=True)):
         if isinstance(old, int) and isinstance(start, int) and isinstance(size, int):
             is_inside = start + size <= old
         else:
-            is_inside = is_at_most(start + size, old) is True
+            is_inside = fits(start + size, old)
         if not is_inside:
             raise _outside(src, axis, start, settled(start + size))
     return tuple(size for start, size in parts)
@@ -211,8 +226,9 @@ def _outside(src: Sources, axis: int, start: Any, end: Any) -> ShapeError:
     old = src[0].shape[axis]
     fix = "start + size must not exceed the size of the axis."
     if not (isinstance(start, int) and isinstance(end, int) and isinstance(old, int)):
-        most = reach(end)[1]
-        fix = f"It may go up to {most}, and must stay inside for all values of its variables. Change their bounds."
+        now = value_now(end)
+        known = f"may go up to {reach(end)[1]}" if now is None else f"goes up to {now} now"
+        fix = f"It {known}, and must stay inside. Bind values that fit, or change the bounds of the variables."
     return ShapeError(
         f"shrink: {spell_size(start)}..{spell_size(end)} is not inside axis {axis} of {spell_shape(src[0].shape)}",
         where_made(src[:1]),

@@ -29,6 +29,7 @@ Polynomial = dict[Term, int]
 _CHOICES = ("max", "min")
 _QUOTIENTS = ("floordiv", "floormod")
 ONE: Term = ()
+MOST_ORDERS = 3  # choices that are tried as the first
 
 
 def settled(size: Size) -> Size:
@@ -169,14 +170,16 @@ def _of_term(term: Term, factor: int) -> Size:
     return result if factor == 1 else result * factor
 
 
-def _key(atom: Any) -> tuple[str, int, int]:
-    """An order of atoms in which bound variables stand where the variables do."""
+def _key(atom: Any) -> tuple[str, int, int, tuple[int, ...]]:
+    """An order of atoms in which bound variables stand where the variables do. Values only tell apart what is made of
+    one variable with several of them."""
     if atom.op.name == "bind":
-        atom = atom.src[0]
+        variable, value = atom.src
+        return variable.arg.name, variable.arg.low, variable.arg.high, (value.arg,)
     if atom.op.name == "variable":
-        return atom.arg.name, atom.arg.low, atom.arg.high
+        return atom.arg.name, atom.arg.low, atom.arg.high, ()
     bound = {node: node.src[0].arg.name for node in atom.topological() if node.op.name == "bind"}
-    return atom.expression(1 << 20, bound), 0, 0
+    return atom.expression(1 << 20, bound), 0, 0, tuple(node.src[1].arg for node in bound)
 
 
 # ---- questions
@@ -232,13 +235,18 @@ def _reach_of(value: Polynomial) -> tuple[int | None, int | None]:
 
 def _lowest(value: Polynomial) -> int | None:
     """A number that the value is never below."""
+    choices = [term for term in value if len(term) == 1 and term[0].op.name in _CHOICES]
+    if choices:  # which is looked at first makes a difference: max(n, 0) - min(max(n, 0), 1) is seen by the minimum
+        found = [
+            _lowest_of_choice(term[0], value[term], _sum(value, {term: value[term]}, -1))
+            for term in choices[:MOST_ORDERS]
+        ]
+        return max((low for low in found if low is not None), default=None)
     for term, factor in value.items():
         if len(term) != 1:
             continue
         (atom,) = term
         rest = _sum(value, {term: factor}, -1)
-        if atom.op.name in _CHOICES:
-            return _lowest_of_choice(atom, factor, rest)
         if atom.op.name == "floormod" and factor < 0 and _is_positive(atom.src[1]):  # it is below its divisor
             return _lowest(_sum(rest, polynomial(atom.src[1] - 1), factor))
     return _lowest_of_products(value)

@@ -18,12 +18,13 @@ from whit.engine.memory.placeholder import gradient_used_up, is_placeholder, new
 from whit.engine.memory.storage import is_known
 from whit.engine.programs.program import Program, build, plain
 from whit.engine.programs.trace import Shown, Trace
+from whit.engine.realize.parametrise import NO_NAMES, Names
 from whit.errors import JitError
 from whit.ir import ops
 from whit.ir.uop import UOp
 from whit.jit.records import CapturedInput, Change, Escape, Grad, Guards, Output, ReadTensor, Shared
 from whit.jit.replayer import Replay
-from whit.jit.signature import Result, result_of
+from whit.jit.signature import Result, of_further_values, result_of
 from whit.tensor.core import Core
 from whit.transform import flow
 
@@ -40,9 +41,11 @@ def capture(
     is_pruned: bool = False,
     donated: Sequence[Core] = (),
     kept: Sequence[Core] | None = None,
+    names: Names = NO_NAMES,
 ) -> Replay:
     """What a trace has become; `device` is for constants. `donated` are arguments whose memory results may get. `kept`:
-    it runs once; then the tensors that the trace has made, and the function has put elsewhere, have their values."""
+    it runs once; then the tensors that the trace has made, and the function has put elsewhere, have their values.
+    `names` are those of variables with the values that they have as arguments."""
     places = {id(tensor): number for number, tensor in enumerate(arguments)}
     numbers = {key: number for key, number in places.items() if key in trace.arguments}
     result, returns = result_of(trace.name, returned, places)
@@ -59,7 +62,8 @@ def capture(
     outputs = made + computed
     outputs += [(e.tensor, trace.value(e.tensor) if e.family is None else e.family.uop) for e in escapes]
     fixed = _captured_alone(captured_inputs, seen) if is_pruned else set()
-    program = _build([value for _, value in outputs], changes, device, fixed, _donations(trace, donated))
+    program = _build([value for _, value in outputs], changes, device, fixed, _donations(trace, donated), names)
+    program.assume(trace.rooms)
     for captured_input in captured_inputs:
         captured_input.place = program.inputs.get(captured_input.placeholder, -1)
     return Replay(
@@ -81,6 +85,7 @@ def capture(
         draws=trace.draws,
         seed=trace.seed,
         drawn=trace.drawn,
+        names=of_further_values(names),
     )
 
 
@@ -97,7 +102,12 @@ def _donations(trace: Trace, donated: Sequence[Core]) -> list[UOp]:
 
 
 def _build(
-    values: Sequence[UOp], changes: Sequence[_Changed], device: str, fixed: set[UOp], donated: Sequence[UOp]
+    values: Sequence[UOp],
+    changes: Sequence[_Changed],
+    device: str,
+    fixed: set[UOp],
+    donated: Sequence[UOp],
+    names: Names,
 ) -> Program:
     """The program that computes values and writes changes. What it writes is neither fixed nor given away."""
     written = {one.old for one in changes}
@@ -107,6 +117,7 @@ def _build(
         device,
         fixed=fixed - written,
         donated=[node for node in donated if node not in written],
+        given=names,
     )
 
 

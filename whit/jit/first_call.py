@@ -67,12 +67,26 @@ class FirstCall:
         donated = [named[name] for name in self.donate if hasattr(named.get(name), "uop")]
         kept = None if change is None else trace.alive()
         try:
-            replay = capture(trace, self.arguments.tensors, result, default, self.prune, donated, kept)
+            replay = capture(
+                trace, self.arguments.tensors, result, default, self.prune, donated, kept, self.arguments.names
+            )
         except NeedsViewsError:
             if change is not None:  # the function has done what it does once
                 raise change from None
             raise
+        self._check_values(replay)
         return Found(replay, watch, change, result)
+
+    def _check_values(self, replay: Replay) -> None:
+        """A variable that is an argument has no other values in a function: where one happens to be the same, nobody
+        could say which of the two it is."""
+        for part in replay.program.parts:
+            several = part.graph.again & self.arguments.bindings.keys() if part.graph is not None else None
+            if several:
+                raise JitError(
+                    f"{self.name}: {', '.join(sorted(several))} has several values, not all of them arguments",
+                    fix="Use another variable for what is bound in the function.",
+                )
 
     def _default_device(self) -> str:
         """That of the first argument that has one."""

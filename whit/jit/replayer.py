@@ -27,8 +27,11 @@ from whit.engine.memory.storage import attach, attach_known, new_buffer, storage
 from whit.engine.programs.overlay import raw_set
 from whit.engine.programs.program import Program
 from whit.engine.programs.trace import Drawn
+from whit.engine.realize.parametrise import Names
 from whit.engine.realize.realize import realize
 from whit.ir import ops
+from whit.ir.assumed import Bindings, value_with
+from whit.ir.sizes import Size, settled
 from whit.ir.uop import UOp
 from whit.jit.captured import Captured
 from whit.jit.records import CapturedInput, Change, Escape, Grad, Guards, Output, ReadTensor, Shared, shown_base
@@ -57,8 +60,9 @@ class Replay:
     guards: Guards
     draws: list[Drawn]
     seed: int | None
-    drawn: int
+    drawn: Size
     escapes: list[Escape] = field(default_factory=list)  # their memory are the last outputs
+    names: Names = field(default_factory=dict)  # of further values of variables
     shared: list[Shared] = field(default_factory=list)  # what results show; empty: each its own memory
 
     def __post_init__(self) -> None:
@@ -68,14 +72,14 @@ class Replay:
         self._shared = self._captured.captured_inputs() & {seen.captured_input for seen in self._arguments}
         if self.guards.asked and self.program.is_native():
             self.guards.use_native()
-        settled = [grad for grad in self.gradients if grad.is_settled()]
-        self._settled_gradients = [(raw_set("grad"), grad.tensor, grad.value) for grad in settled]
+        known = [grad for grad in self.gradients if grad.is_settled()]
+        self._settled_gradients = [(raw_set("grad"), grad.tensor, grad.value) for grad in known]
         self._other_gradients = [grad for grad in self.gradients if not grad.is_settled()]
         self._noted = [number for number, output in enumerate(self.outputs) if output.name]
         self._changing: list[int] = []  # places of the table that each call fills
         self._known = NEVER  # the version of the rest, which the program has seen
         self._counters = self._place_counters()
-        self._relative = sum(drawn.count for drawn in self.draws if drawn.seed is None)
+        self._relative = settled(sum(drawn.count for drawn in self.draws if drawn.seed is None))
 
     def _let_go_of_arguments(self) -> None:
         """Those of the first call need not live as long as the capture."""
@@ -94,11 +98,16 @@ class Replay:
     def __call__(self, arguments: Sequence[Any], bindings: Mapping[str, int]) -> Any:
         """Runs the program; MISSED if it does not fit."""
         with running:
-            return self._run(arguments, bindings)
+            return self._run(arguments, self.values(bindings) if self.names else bindings)
 
-    def _run(self, arguments: Sequence[Any], bindings: Mapping[str, int]) -> Any:
+    def values(self, bindings: Mapping[str, int]) -> Bindings:
+        """The values of variables, also of those that had several ones as arguments, by what they were then."""
+        return {**bindings, **{key: bindings[name] for key, name in self.names.items()}}
+
+    def _run(self, arguments: Sequence[Any], bindings: Bindings) -> Any:
         # complex: every replay runs it, and asks for each kind of work whether there is any before it calls
-        if not self.guards.hold(arguments):
+        program = self.program
+        if not self.guards.hold(arguments) or (program.assumptions and not program.fits(bindings)):
             return MISSED
         captured = self._captured
         owns = captured.update(arguments)
@@ -119,14 +128,14 @@ class Replay:
         if self._other_gradients or self.escapes:
             then += self._afterwards(made, arguments)
         if self.draws:
-            self._fill_counters()
+            self._fill_counters(bindings)
         self._launch(table, bindings, then, owns)
         if self.escapes:
             self._mark_escapes()
         results = [one.of(made, arguments) for one in self.shared] if self.shared else made
         return self.result.fill(results, arguments, bindings)
 
-    def _launch(self, table: list[Any], bindings: Mapping[str, int], then: list[tuple[Any, ...]], owns: bool) -> None:
+    def _launch(self, table: list[Any], bindings: Bindings, then: list[tuple[Any, ...]], owns: bool) -> None:
         """Runs the program. It is told what is new in the table since its last run, if only that is."""
         is_known = owns and self._known == self._captured.version
         self._known = NEVER  # until this run is over
@@ -236,14 +245,14 @@ class Replay:
         for escape, output in zip(reversed(self.escapes), reversed(self.outputs), strict=False):
             escape.tensor._mark(output.name, output.asks)
 
-    def _make_all(self, bindings: Mapping[str, int], donations: Mapping[int, Buffer], table: list[Any]) -> list[Any]:
+    def _make_all(self, bindings: Bindings, donations: Mapping[int, Buffer], table: list[Any]) -> list[Any]:
         """The results, whose memory the table gets."""
         made = [self._make(output, bindings, donations.get(number)) for number, output in enumerate(self.outputs)]
         for place, one in zip(self.program.outputs, made, strict=True):
             table[place] = storage(one.uop)
         return made
 
-    def _make(self, output: Output, bindings: Mapping[str, int], memory: Buffer | None) -> Any:
+    def _make(self, output: Output, bindings: Bindings, memory: Buffer | None) -> Any:
         if output.nbytes >= 0:
             node = attach_known(memory or allocate(output.device, output.nbytes), output.dtype, output.shape)
         elif memory is None:
@@ -326,13 +335,14 @@ class Replay:
                 self._captured.table[place] = counters[device].view(COUNTER_BYTES * number, 16)
         return counters
 
-    def _fill_counters(self) -> None:
+    def _fill_counters(self, bindings: Bindings) -> None:
         """Draws numbers that nobody had before, as many as the function would."""
         source = generator
-        seed, start = source.reserve(self._relative, self.seed, self.drawn)
+        count, drawn_now = value_with(self._relative, bindings), value_with(self.drawn, bindings)
+        seed, start = source.reserve(count, self.seed, drawn_now)
         for number, drawn in enumerate(self.draws):
-            first = (seed, start + drawn.start) if drawn.seed is None else (drawn.seed, drawn.start)
-            data = source.counter_bytes(*first)
+            ahead = value_with(drawn.start, bindings)
+            data = source.counter_bytes(*((seed, start + ahead) if drawn.seed is None else (drawn.seed, ahead)))
             memory = self._counters[str(drawn.placeholder.device)]
             memory.write(memoryview(data), COUNTER_BYTES * number)
 

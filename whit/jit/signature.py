@@ -21,6 +21,7 @@ from whit.containers import opened, opened_registered
 from whit.dtype import DType
 from whit.errors import JitError
 from whit.ir import ops
+from whit.ir.assumed import Bindings, value_of_bound
 from whit.ir.graph import topological
 from whit.ir.uop import UOp
 from whit.jit.origin import is_users
@@ -35,11 +36,12 @@ PLAIN = (int, bool, str, bytes, type(None), complex, range, type(Ellipsis))
 class Arguments:
     """What the arguments of one call consist of."""
 
-    __slots__ = ("bindings", "objects", "tensors")
+    __slots__ = ("bindings", "names", "objects", "tensors")
 
     def __init__(self) -> None:
         self.tensors: list[Core] = []
         self.bindings: dict[str, int] = {}
+        self.names: dict[tuple[str, int], str] = {}  # those of a variable with a value; further values have their own
         self.objects: list[Any] = []  # what is static by identity: it is looked into like a captured object
 
     def key(self, value: Any, name: Any) -> Any:
@@ -80,15 +82,21 @@ class Arguments:
         for node in topological((size,)):
             if node.op is ops.BIND:
                 variable, value = node.src
-                known[node] = variable
-                if self.bindings.setdefault(variable.arg.name, value.arg) != value.arg:
-                    raise JitError(
-                        f"{variable.arg.name} is {self.bindings[variable.arg.name]} and {value.arg} in one call",
-                        fix="Bind a variable to one value, or use two variables.",
-                    )
+                name, low, high = variable.arg.name, variable.arg.low, variable.arg.high
+                own = self.names.get((name, value.arg)) or self._named(name, value.arg)
+                known[node] = variable if own == name else UOp.variable(own, low, high, variable.dtype)
             else:
                 known[node] = node.replace(src=tuple(known[s] for s in node.src)) if node.src else node
         return known[size]
+
+    def _named(self, name: str, value: int) -> str:
+        """The name of a variable with one more value: its own, if that is the first."""
+        own, count = name, 2
+        while own in self.bindings:
+            own, count = f"{name} ({count})", count + 1
+        self.names[name, value] = own
+        self.bindings[own] = value
+        return own
 
     def _other(self, value: Any, kind: type, name: str) -> Any:
         if isinstance(value, UOp):
@@ -165,12 +173,17 @@ def _static(key: Any, name: str) -> Any:
     return (type(key), key)
 
 
+def of_further_values(names: Mapping[tuple[str, int], str]) -> dict[tuple[str, int], str]:
+    """The names of variables that have another value already."""
+    return {key: name for key, name in names.items() if name != key[0]}
+
+
 def unbound(size: Any) -> Any:
     """A size without the values of its variables."""
     return Arguments().size(size)
 
 
-def rebound(shape: tuple[Any, ...], bindings: Mapping[str, int]) -> tuple[Any, ...]:
+def rebound(shape: tuple[Any, ...], bindings: Bindings) -> tuple[Any, ...]:
     """A shape with the values that variables have in this call."""
     if set(map(type, shape)) <= {int}:
         return shape
@@ -181,8 +194,7 @@ def rebound(shape: tuple[Any, ...], bindings: Mapping[str, int]) -> tuple[Any, .
             src = tuple([known[s] for s in node.src])
             known[node] = node if src == node.src else node.replace(src=src)
             if node.op is ops.BIND:
-                variable, value = node.src
-                known[node] = variable.bind(bindings.get(variable.arg.name, value.arg))
+                known[node] = node.src[0].bind(value_of_bound(node, bindings))
         sizes.append(known[size] if isinstance(size, UOp) else size)
     return tuple(sizes)
 
@@ -211,7 +223,7 @@ class Result:
     count: int
     template: Any
 
-    def fill(self, made: Sequence[Any], arguments: Sequence[Any], bindings: Mapping[str, int]) -> Any:
+    def fill(self, made: Sequence[Any], arguments: Sequence[Any], bindings: Bindings) -> Any:
         """The result with other tensors, and the values that variables have in this call."""
         template = self.template
         if type(template) is Hole:

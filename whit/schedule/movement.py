@@ -69,7 +69,9 @@ def _source_position(node: UOp, position: Position) -> tuple[Position, UOp | Non
             back[axis] = i
         return tuple(back), None
     if node.op is ops.EXPAND:
-        stored = (i if old == new else ZERO for i, old, new in zip(position, value.shape, sizes, strict=True))
+        stored = (
+            ZERO if old == 1 and new != 1 else i for i, old, new in zip(position, value.shape, sizes, strict=True)
+        )
         return tuple(stored), None
     if node.op is ops.SHRINK:
         return tuple(_plus(i, start) for i, (start, _) in zip(position, sizes, strict=True)), None

@@ -22,7 +22,7 @@ from whit.engine.programs.overlay import current
 from whit.errors import ArgumentError, DTypeError, ShapeError
 from whit.ir.op import spell_shape
 from whit.ir.uop import UOp, const
-from whit.tensor.core import Core
+from whit.tensor.core import Core, as_number
 from whit.tensor.engine import (
     copy_of_view,
     file_node,
@@ -74,9 +74,7 @@ def _from_node(data: Core | UOp | os.PathLike[str], dtype: DType | None, device:
         if dtype is not None and dtype is not node.dtype:
             node = bitcast(node, dtype, f"the file {data}")
     else:
-        node = data.uop if isinstance(data, Core) else data
-        if node.dtype is dtypes.weakint:
-            node = node.cast(dtypes.default_int)
+        node = as_number(data.uop if isinstance(data, Core) else data)
         node = node if dtype is None or dtype is node.dtype else node.cast(dtype)
     if device is None or node.device is None or node.device == device:
         return node

@@ -11,7 +11,7 @@ the same body, whatever the number of layers: it is scheduled once, its kernels 
 gradient. Values are those of the plain program, and so are gradients, writes to tensors, and random numbers.
 
 Results are kept in memory, and nothing inside of a call is fused with what is outside. What the graph cannot cut is
-left as it was: results that are views of something from before, symbolic sizes, tensors that are written to.
+left as it was: results that are views of something from before, what has variables, tensors that are written to.
 """
 
 from __future__ import annotations
@@ -89,8 +89,7 @@ def cut_out(name: str, results: list[Core], read: Mapping[UOp, None]) -> None:
     bases = dict.fromkeys(_base(tensor) for tensor in results)
     members = [node for node in bases if not _is_outside(node, read) and node.device is not None]
     order = _inside(members, read)
-    shapes = {node.shape for node in order}
-    if not order or any(type(size) is not int for size in chain.from_iterable(shapes)):
+    if not order or not _can_be_body(order):
         return
     arguments, function = _function(name, members, order)
     call = function.call(*arguments)
@@ -103,6 +102,13 @@ def cut_out(name: str, results: list[Core], read: Mapping[UOp, None]) -> None:
             tensor.uop = found[base]
         else:
             tensor._family.rebase(found[base])
+
+
+def _can_be_body(order: Sequence[UOp]) -> bool:
+    """Whether nothing depends on variables: neither sizes nor where windows begin, nor numbers."""
+    shapes = {node.shape for node in order}
+    is_symbolic = any(type(size) is not int for size in chain.from_iterable(shapes))
+    return not is_symbolic and not any(node.op is ops.BIND or node.op is ops.VARIABLE for node in order)
 
 
 def _base(tensor: Core) -> UOp:

@@ -24,7 +24,7 @@ from whit.errors import ArgumentError, DeviceError, DTypeError, OutOfRangeError,
 from whit.ir import ops
 from whit.ir.op import Shape, spell_shape, spell_size
 from whit.ir.record import set_made
-from whit.ir.sizes import is_size, settled
+from whit.ir.sizes import is_size, reach, settled
 from whit.ir.uop import UOp
 from whit.tensor.family import Family
 from whit.tensor.place import Place, line_of_caller, spell_place, user_method
@@ -339,6 +339,20 @@ def whole_or_symbolic(name: str, what: str, value: Any, made: str = "") -> Any:
     if isinstance(value, UOp) and value.dtype is dtypes.weakint and is_size(value):
         return settled(value)
     return whole(name, what, value, made)
+
+
+def integer_for(low: int, high: int, dtype: DType | None = None) -> DType:
+    """An integer dtype, the default one if none is given, or int64 where it does not hold these numbers."""
+    wanted = dtype or dtypes.default_int
+    return wanted if wanted.min <= low and high <= wanted.max else dtypes.int64
+
+
+def as_number(value: UOp) -> UOp:
+    """A number made of variables, as tensors have it."""
+    if value.dtype is not dtypes.weakint:
+        return value
+    low, high = reach(value)
+    return value.cast(dtypes.default_int if low is None or high is None else integer_for(low, high))
 
 
 def whole(name: str, what: str, value: Any, made: str = "") -> int:

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
-from whit.dtype import DType, DTypeLike, convert, dtypes, least_upper_dtype, least_upper_float, resolve_weak, weak_dtype
+from whit.dtype import DType, DTypeLike, convert, least_upper_dtype, least_upper_float, resolve_weak, weak_dtype
 from whit.engine.devices.device import is_disk
 from whit.errors import ArgumentError, DeviceError
 from whit.ir.op import Op
 from whit.ir.uop import UOp, const
-from whit.tensor.core import Core, common_shape, expand_to
+from whit.tensor.core import Core, as_number, common_shape, expand_to
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,7 +43,7 @@ class Topic(Core):
         if isinstance(other, Core):
             return other  # type: ignore[return-value]
         if isinstance(other, UOp):
-            return self._wrap(other.cast(dtypes.default_int) if other.dtype is dtypes.weakint else other)
+            return self._wrap(as_number(other))
         if isinstance(other, list | tuple) or hasattr(other, "__array__") or hasattr(other, "__array_interface__"):
             return type(self)(other, device=self.uop.device or self._wanted)
         raise ArgumentError(
@@ -204,7 +204,7 @@ class Topic(Core):
         def repeat(self, repeats: Any, *args: Any) -> Self: ...
         def reshape(self, shape: Any, *args: Any) -> Self: ...
         def shrink(self, arg: Sequence[tuple[Any, Any] | None]) -> Self: ...
-        def split(self, sizes: int | Sequence[int], dim: int = 0, axis: int | None = None) -> tuple[Self, ...]: ...
+        def split(self, sizes: int | Sequence[Any], dim: int = 0, axis: int | None = None) -> tuple[Self, ...]: ...
         def squeeze(self, dim: Any = None, axis: Any = None) -> Self: ...
         def transpose(self, dim0: int | None = None, dim1: int | None = None) -> Self: ...
         def stack(self, *args: Any, dim: int = 0, axis: int | None = None) -> Any: ...

@@ -40,8 +40,9 @@ def check_schedule(graph: UOp, linear: UOp) -> None:
     if _is_ambiguous(order):
         return
     variables = {node.arg.name: node.arg.low for node in order if node.op is ops.VARIABLE}
-    if sum(prod(concrete_shape(node.shape, variables)) for node in order) > MOST_ELEMENTS:
-        return
+    shapes = [concrete_shape(node.shape, variables) for node in order]
+    if sum(map(prod, shapes)) > MOST_ELEMENTS or min(map(min, filter(None, shapes)), default=0) < 0:
+        return  # large, or smallest values of several variables that a graph takes for granted not to be together
     stored = {_memory(store) for store in graph.src}
     arrays = _arrays(graph, order, stored, variables)
     try:

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
 from whit.errors import JitError
+from whit.ir.assumed import when_assumed
 from whit.ir.uop import UOp, before_unbind
 
 if TYPE_CHECKING:
@@ -124,6 +125,16 @@ def is_traced() -> bool:
         return False
     thread = threading.get_ident()
     return thread in _active or thread in _transforming
+
+
+def _note_room(room: UOp) -> None:
+    """What is captured takes for granted what it has asked."""
+    trace = current()
+    if trace is not None:
+        trace.rooms[room] = None
+
+
+when_assumed.append(_note_room)
 
 
 class Reads:

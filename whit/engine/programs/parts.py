@@ -26,7 +26,7 @@ from whit.engine.memory.storage import nbytes_of
 from whit.engine.plan.find_plan import call_names, find_plan, load_check, memory_of_slot
 from whit.engine.plan.plan import Plan, plan_of
 from whit.engine.realize.effects import Effect
-from whit.engine.realize.parametrise import NO_WINDOWS, Parametrised, parametrise
+from whit.engine.realize.parametrise import NO_WINDOWS, Names, Parametrised, parametrise
 from whit.engine.realize.parametrise_effects import parametrise_effects
 from whit.engine.realize.windows import Window
 from whit.engine.report.counters import Counts, GlobalCounters
@@ -87,6 +87,7 @@ class Parts:
     size: int = 0  # of the table
     inputs: dict[UOp, int] = field(default_factory=dict)  # places of BUFFERs and placeholders, by node
     fixed: dict[int, Buffer] = field(default_factory=dict)  # what is known when it is built
+    given: Names = field(default_factory=dict)  # names that variables with some values have in it
     parts: list[ProgramPart] = field(default_factory=list)
 
     def new_place(self, memory: Buffer | None = None) -> int:
@@ -149,9 +150,9 @@ def add_schedule(
     are changed in place, else copies of them, which are made right before.
     """
     if effects:
-        graph = parametrise_effects(roots, effects, order, windows, is_named)
+        graph = parametrise_effects(roots, effects, order, windows, is_named, parts.given)
     else:
-        graph = parametrise(roots, order, windows, is_named)
+        graph = parametrise(roots, order, windows, is_named, parts.given)
     places = [*range(parts.size, parts.size + len(roots))]
     parts.size += len(roots)
     for effect in effects:

@@ -29,10 +29,12 @@ from whit.engine.programs.parts import ALL, Calls, Parts, add_copy, add_schedule
 from whit.engine.programs.prune import prune
 from whit.engine.programs.queues import Batch, Call, Way, batches, report
 from whit.engine.programs.submit import Submission, can_submit
+from whit.engine.realize.assume import Assumption
 from whit.engine.realize.effects import Effect, effect_of, last_changes, stored_value
-from whit.engine.realize.parametrise import Parametrised, below
+from whit.engine.realize.parametrise import NO_NAMES, Names, Parametrised, below
 from whit.engine.report.launch_names import keep_made
 from whit.ir import ops
+from whit.ir.assumed import Bindings
 from whit.ir.map_graph import map_graphs
 from whit.ir.op import Sources
 from whit.ir.uop import UOp, make
@@ -61,6 +63,7 @@ class Program(Parts):
     pruned: list[UOp] = field(default_factory=list)  # placeholders of what `before` computes
     before: Program | None = None  # what is run once, and again when captured tensors have changed
     donations: dict[int, UOp] = field(default_factory=dict)  # results that may lie in the memory of a placeholder
+    assumptions: list[Assumption] = field(default_factory=list)  # of the values of variables
     submission: Submission | None = None  # made when it first runs
     _is_known: bool = False  # the last run was told what is in the table
 
@@ -71,6 +74,16 @@ class Program(Parts):
     def is_native(self) -> bool:
         """Whether machine code of whit runs it, or a part of it, in this process."""
         return any(part.resident is not None for part in self.parts)
+
+    def assume(self, rooms: Iterable[UOp]) -> None:
+        """Takes for granted that these sizes are not negative."""
+        known = {one.room for one in self.assumptions}
+        text = "the room beside a window is {0}"
+        self.assumptions += [Assumption(room, text, (room,)) for room in rooms if room not in known]
+
+    def fits(self, bindings: Bindings) -> bool:
+        """Whether windows and sizes are inside with these values of variables."""
+        return all(one.holds(bindings) for one in self.assumptions)
 
     def kernels(self) -> int:
         """How many kernels a run has."""
@@ -191,12 +204,14 @@ def build(
     device: str,
     fixed: Collection[UOp] = (),
     donated: Sequence[UOp] = (),
+    given: Names = NO_NAMES,
 ) -> Program:
-    """The program of these results, and of these new values of placeholders. `device` is for constants.
+    """The program of these results, and of these new values of placeholders. `device` is for constants, `given` names
+    variables with some values.
 
     What depends on the placeholders in `fixed` alone is taken out; results may lie in the memory of `donated` ones.
     """
-    program = Program()
+    program = Program(given=given)
     values = plain([*outputs, *[value for value, _ in states]])
     if fixed:
         values, found = prune(values, fixed)
@@ -299,6 +314,8 @@ def _add(program: Program, values: list[UOp], states: Sequence[tuple[State, UOp]
     part = add_schedule(program, roots, effects, order, device, is_named=True)
     part.resident = resident_of(device, part.loaded)
     assert part.graph is not None, "a schedule has a graph"
+    rooms = {one.room for one in program.assumptions}
+    program.assumptions += [one for one in part.graph.assumptions if one.room not in rooms]
     for slot, (state, new) in enumerate(others, len(values)):
         state.place = part.places[slot]
         state.can_overwrite = _can_replace(state.placeholder, new, part.graph, slot)

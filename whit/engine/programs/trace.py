@@ -21,6 +21,7 @@ from whit.engine.memory.placeholder import new_placeholder
 from whit.engine.programs.overlay import begin, end, slot_of
 from whit.errors import JitError
 from whit.ir import ops
+from whit.ir.sizes import Size, settled
 from whit.ir.uop import UOp
 from whit.records import dataclass
 from whit.transform import flow
@@ -70,8 +71,8 @@ class Drawn:
 
     placeholder: UOp
     seed: int | None
-    start: int  # counted from the seed, or from where the process is
-    count: int
+    start: Size  # counted from the seed, or from where the process is
+    count: Size
 
 
 class Trace:
@@ -89,8 +90,9 @@ class Trace:
         self.arguments: dict[int, str] = {}  # tensors that are arguments, and the device of those that have none
         self.draws: list[Drawn] = []
         self.seed: int | None = None
-        self.drawn = 0
+        self.drawn: Size = 0
         self.asks_gradients = False
+        self.rooms: dict[UOp, None] = {}  # sizes that must not be negative
         self.failure: JitError | None = None  # what the function was told that it cannot do
 
     def _leave(self, is_complete: bool) -> None:
@@ -225,11 +227,11 @@ class Trace:
 
     # ---- random numbers
 
-    def draw(self, count: int, device: str, dtype: Any) -> UOp:
+    def draw(self, count: Size, device: str, dtype: Any) -> UOp:
         """A placeholder for a counter that nobody had before."""
         node = new_placeholder(dtype, (4,), device)
         self.draws.append(Drawn(node, self.seed, self.drawn, count))
-        self.drawn += count
+        self.drawn = settled(self.drawn + count)
         return node
 
     def seed_with(self, seed: int) -> None:

@@ -21,13 +21,16 @@ from whit.cache import register_cache
 from whit.dtype import DType, dtypes
 from whit.engine.devices.device import is_gpu
 from whit.engine.memory.storage import computed_entries
-from whit.engine.realize.effects import on_views, stored_value, views_between
+from whit.engine.realize.assume import Assumed, Assumption, assumed_by, window_inside
+from whit.engine.realize.effects import stored_value, views_between
 from whit.engine.realize.windows import Anchor, Window
 from whit.engine.report.launch_names import Places, places_of, watched
-from whit.errors import ArgumentError, NotSupportedError
+from whit.errors import ArgumentError, NotSupportedError, ShapeError
 from whit.ir import ops
 from whit.ir.args import Memory, ParamArg, StoreArg
 from whit.ir.op import Shape
+from whit.ir.shapes import filled, split_symbolic
+from whit.ir.sizes import Size, settled
 from whit.ir.uop import UOp, make
 from whit.records import dataclass, field
 
@@ -40,10 +43,13 @@ BY_CONSTANT = frozenset(
 SPREADS = frozenset({ops.RESHAPE, ops.EXPAND})
 REARRANGED = frozenset({ops.RESHAPE, ops.PERMUTE, ops.FLIP, ops.SHRINK})  # a root that shows each element at most once
 SAME_VALUE = frozenset(ops.SAME_VALUE)
+SIZED_VIEWS = frozenset({*SPREADS, ops.SHRINK, ops.PAD})
 SPECIAL = frozenset({ops.COPY, ops.AFTER})
 PLAIN_STORE = StoreArg()
 MOST_PARAMS = 100_000
 NO_WINDOWS: Mapping[UOp, Window] = {}
+Names = Mapping[tuple[str, int], str]  # of a variable and a value, the name of a variable
+NO_NAMES: Names = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +61,8 @@ class Parametrised:
     slots: tuple[UOp, ...]  # what the slots after them hold: BUFFERs, contiguous parts of them, and CONSTs
     variables: tuple[tuple[str, int], ...]  # values of the bound variables, by name
     unbound: frozenset[str] = frozenset()  # variables without a value: the graph cannot run
+    again: frozenset[str] = frozenset()  # variables that have several values; those after the first have other names
+    assumptions: tuple[Assumption, ...] = field(default=(), compare=False)  # of the values of variables
     places: Places | None = field(default=None, compare=False)  # where its nodes were made, if somebody asks
 
 
@@ -103,7 +111,12 @@ def below(roots: Sequence[UOp]) -> tuple[list[UOp], bool]:
 class Parametriser:
     """The state of normalising one graph."""
 
-    def __init__(self, outputs: int, windows: Mapping[UOp, Window] = NO_WINDOWS) -> None:
+    def __init__(
+        self, outputs: int, order: list[UOp], windows: Mapping[UOp, Window] = NO_WINDOWS, given: Names = NO_NAMES
+    ) -> None:
+        self.order = order  # all nodes, sources first
+        self.given = given  # names that variables with some values must have
+        self.assumed: Assumed | None = None  # found with the first bound variable
         self.done: dict[UOp, UOp] = {}
         self.windows = windows
         self.outputs = outputs
@@ -111,6 +124,8 @@ class Parametriser:
         self.params: dict[UOp, UOp] = {}  # what a slot holds -> its PARAM
         self.variables: dict[str, int] = {}
         self.bound_variables: dict[str, UOp] = {}
+        self.sizes: dict[UOp, Size] = {}  # what those of the graph have become
+        self.again: set[str] = set()  # those with several values
         self.names: set[str] = set()  # of variables, bound or not
 
     def visit(self, order: list[UOp]) -> None:  # noqa: C901  one case for each op, without a call: every realize walks here
@@ -137,7 +152,7 @@ class Parametriser:
                         new[i] = self.filled(s, number)
                 done[node] = make(op, tuple(new), node.arg)
             elif op in SPREADS and (number := done[src[0]]).op is ops.CONST and is_varied(node, 0, number):
-                done[node] = make(op, (self.constant(number), *[done[s] for s in src[1:]]), node.arg)
+                done[node] = self.view(node, self.constant(number))
             elif op is ops.STACK:
                 new = [done[s] for s in src]
                 done[node] = make(op, tuple([self.constant(s) if is_varied(node, 0, s) else s for s in new]), node.arg)
@@ -163,6 +178,8 @@ class Parametriser:
                 done[node] = make(op, (self.stored(src[0]), *[done[s] for s in src[1:]]), node.arg)
             elif op.opaque:
                 done[node] = node
+            elif op in SIZED_VIEWS and len(src) > 1:
+                done[node] = self.view(node, done[src[0]])
             else:
                 done[node] = make(op, tuple([done[s] for s in src]), node.arg)
 
@@ -199,8 +216,10 @@ class Parametriser:
     def store_into(self, effect: UOp, place: UOp, views: list[UOp]) -> UOp:
         """A STORE as one to these views of another place."""
         _, value, *rest = effect.src
-        target = on_views(views, place, self.done.__getitem__)
+        target = self.viewed(views, place, is_written=True)
         new = self.done[value] if effect.arg.combine is not None else self.stored(value)
+        if target.shape != new.shape and not rest and len(new.shape) == len(target.shape):
+            new = new.shrink([(0, size) for size in target.shape])
         return make(ops.STORE, (target, new, *[self.done[s] for s in rest]), effect.arg)
 
     def stored(self, value: UOp) -> UOp:
@@ -222,7 +241,7 @@ class Parametriser:
         is_copy = node.op is ops.STAGE and len(node.src) == 1 and id(node) not in computed_entries
         if not is_copy or not is_read_by_one([*chain[1:], node], roots, order):
             return self.stored(root)
-        return on_views(chain[::-1], self.done[node].src[0], self.done.__getitem__)
+        return self.viewed(chain[::-1], self.done[node].src[0])
 
     def filled(self, node: UOp, number: UOp) -> UOp:
         """A number in some shape, passed in memory."""
@@ -233,7 +252,7 @@ class Parametriser:
         result = self.constant(number)
         for shape in reversed(shapes):
             if shape.op in SPREADS:
-                result = make(shape.op, (result, *[self.done[s] for s in shape.src[1:]]), shape.arg)
+                result = self.view(shape, result)
         return result
 
     def recompute(self, node: UOp) -> UOp:
@@ -247,7 +266,7 @@ class Parametriser:
         """A SHRINK: of memory a slot of its own, a part of one, or one that begins at variables."""
         window = self.windows.get(node)
         if window is None:
-            return make(ops.SHRINK, tuple([self.done[s] for s in node.src]), node.arg)
+            return self.view(node, self.done[node.src[0]])
         slot, shape = window.slot, node.shape
         if slot is None:
             return self.moved(node, self.done[node.src[0]], window.anchors)
@@ -284,8 +303,15 @@ class Parametriser:
             self.slots.append(node)
         return found
 
+    # ---- variables
+
     def bound(self, node: UOp) -> UOp:
-        """The variable without its value."""
+        """The variable without its value, between the bounds that the graph takes for granted. Each further value of a
+        variable is one of another name."""
+        if node in self.done:  # by way of the shape of a BUFFER
+            return self.done[node]
+        if self.assumed is None:
+            self.assumed = assumed_by(self.order)
         variable, value = node.src
         name = variable.arg.name
         other = self.bound_variables.setdefault(name, variable)
@@ -294,12 +320,52 @@ class Parametriser:
                 f"realize: two variables are called {name}: {other.short()} and {variable.short()}",
                 fix="Make one variable and bind it as often as needed, or give them two names.",
             )
-        if self.variables.setdefault(name, value.arg) != value.arg:
-            raise ArgumentError(
-                f"realize: the variable {name} is {self.variables[name]} and {value.arg} in one graph",
-                fix="Realise what was made with one value before the other is used, or use two variables.",
-            )
-        return self.done[variable]
+        own = self.given.get((name, value.arg))
+        if own is not None:
+            name = own
+        elif name in self.variables or name in self.given.values():
+            self.again.add(name)
+            name = self.unused_name(name)
+        self.variables[name] = value.arg
+        low, high = self.assumed.bounds.get(node, (variable.arg.low, variable.arg.high))
+        self.names.add(name)
+        return UOp.variable(name, low, high, variable.dtype)
+
+    def unused_name(self, name: str) -> str:
+        """A name for one more value of a variable."""
+        taken = {node.arg.name for node in self.order if node.op is ops.VARIABLE}
+        taken |= {*self.variables, *self.given.values()}
+        count = 2
+        while f"{name} ({count})" in taken:
+            count += 1
+        return f"{name} ({count})"
+
+    def viewed(self, views: list[UOp], memory: UOp, is_written: bool = False) -> UOp:
+        """The same views of another memory."""
+        for view in views:
+            memory = self.view(view, memory, is_written)
+        return memory
+
+    def view(self, node: UOp, source: UOp, is_written: bool = False) -> UOp:
+        """A movement op on another source, inside it for all values. Sizes are settled once more: variables have other
+        bounds and names now."""
+        if len(node.src) == 1 and node.op is not ops.SHRINK:
+            return make(node.op, (source,), node.arg)
+        sizes = filled(node.arg, [self.size(s) for s in node.src[1:]])
+        known, symbolic = split_symbolic(sizes)
+        try:
+            return make(node.op, (source, *symbolic), known)
+        except ShapeError:
+            if node.op is not ops.SHRINK:
+                raise
+            return window_inside(source, sizes, is_written)
+
+    def size(self, node: UOp) -> Size:
+        """What a size has become."""
+        found = self.sizes.get(node)
+        if found is None:
+            found = self.sizes[node] = settled(self.done[node])
+        return found
 
 
 def is_read_by_one(chain: list[UOp], roots: Sequence[UOp], order: list[UOp]) -> bool:
@@ -374,10 +440,15 @@ def views_to(effect: UOp, old: UOp) -> list[UOp]:
 
 
 def parametrise(
-    roots: Sequence[UOp], order: list[UOp], windows: Mapping[UOp, Window] = NO_WINDOWS, is_named: bool = False
+    roots: Sequence[UOp],
+    order: list[UOp],
+    windows: Mapping[UOp, Window] = NO_WINDOWS,
+    is_named: bool = False,
+    given: Names = NO_NAMES,
 ) -> Parametrised:
-    """The graph that computes the roots, `order` being what is `below` them; `is_named`: with the places of nodes."""
-    state = Parametriser(len(roots), windows)
+    """The graph that computes the roots, `order` being what is `below` them; `is_named`: with the places of nodes;
+    `given`: the names that variables with some values must have."""
+    state = Parametriser(len(roots), order, windows, given)
     state.visit(order)
     values = [state.root(r, roots, order) if r.op in REARRANGED else state.stored(r) for r in roots]
     stores = [output(state, slot, *pair) for slot, pair in enumerate(zip(roots, values, strict=True))]
@@ -387,9 +458,12 @@ def parametrise(
 def parametrised(state: Parametriser, graph: UOp, is_named: bool) -> Parametrised:
     """The graph, with what was found on the way."""
     variables = tuple(state.variables.items())
-    unbound = frozenset(state.names - {*state.variables})
+    bound = {*state.variables, *state.bound_variables}
+    unbound = frozenset(state.names - bound)
     places = places_of(state.done) if watched or is_named else None
-    return Parametrised(graph, state.outputs, tuple(state.slots), variables, unbound, places)
+    assumptions = () if state.assumed is None else tuple(state.assumed.found)
+    slots, again = tuple(state.slots), frozenset(state.again)
+    return Parametrised(graph, state.outputs, slots, variables, unbound, again, assumptions, places)
 
 
 def output(state: Parametriser, slot: int, root: UOp, value: UOp) -> UOp:

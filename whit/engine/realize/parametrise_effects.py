@@ -14,10 +14,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from whit.engine.memory.storage import computed_entries
-from whit.engine.realize.effects import Effect, changed_memory, on_views, views_between
+from whit.engine.realize.effects import Effect, changed_memory, views_between
 from whit.engine.realize.parametrise import (
+    NO_NAMES,
     NO_WINDOWS,
     REARRANGED,
+    Names,
     Parametrised,
     Parametriser,
     output,
@@ -35,10 +37,11 @@ def parametrise_effects(
     order: list[UOp],
     windows: Mapping[UOp, Window] = NO_WINDOWS,
     is_named: bool = False,
+    given: Names = NO_NAMES,
 ) -> Parametrised:
     """The graph that computes the roots and carries out the effects; `order` is what is below both. `windows` are those
-    of other memories; `is_named`: with the places of nodes."""
-    state = EffectParametriser(len(roots), effects, order, windows)
+    of other memories; `is_named`: with the places of nodes; `given`: names of variables."""
+    state = EffectParametriser(len(roots), effects, order, windows, given)
     state.visit(order)
     values = [state.root(r, roots, order) if r.op in REARRANGED else state.stored(r) for r in roots]
     stores = [output(state, slot, *pair) for slot, pair in enumerate(zip(roots, values, strict=True))]
@@ -52,8 +55,10 @@ def parametrise_effects(
 class EffectParametriser(Parametriser):
     """The state of normalising one graph with effects."""
 
-    def __init__(self, roots: int, effects: Sequence[Effect], order: list[UOp], windows: Mapping[UOp, Window]) -> None:
-        super().__init__(roots + len(effects), windows)
+    def __init__(
+        self, roots: int, effects: Sequence[Effect], order: list[UOp], windows: Mapping[UOp, Window], given: Names
+    ) -> None:
+        super().__init__(roots + len(effects), order, windows, given)
         self.places: list[UOp] = []
         self.bases = [effect.memory for effect in effects]
         self.owner: dict[UOp, int] = {}  # AFTER -> the first effect that it is part of
@@ -74,7 +79,7 @@ class EffectParametriser(Parametriser):
         number = self.owner.get(node)
         if number is None:
             return super().after(node)
-        return on_views(self.views_of(node), self.content(node, number), self.done.__getitem__)
+        return self.viewed(self.views_of(node), self.content(node, number))
 
     def views_of(self, node: UOp) -> list[UOp]:
         """The views through which an AFTER shows its memory."""

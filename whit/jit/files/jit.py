@@ -30,7 +30,7 @@ from whit.jit.signature import MISSED, Arguments, Key
 from whit.runtime.buffer import OutOfMemoryError
 
 MAGIC = b"whit captured functions\n"
-FORMAT = 3  # what another version of whit writes into a file, or expects of machine code, has another number
+FORMAT = 4  # what another version of whit writes into a file, or expects of machine code, has another number
 MEANT = ("TRAINING", "DEFAULT_FLOAT", "DEFAULT_INT", "WINO")  # what a function depends on; other settings make code
 
 
@@ -66,6 +66,11 @@ class LoadedJit:
             result = replay(arguments.tensors, arguments.bindings)
             if result is not MISSED:
                 return result
+        for replay in variants:
+            values = replay.values(arguments.bindings)
+            for assumption in replay.program.assumptions:
+                if not assumption.holds(values):
+                    raise assumption.error(self.name, values)
         if variants:
             raise JitError(
                 f"{self.name}: the file has a program for these arguments, but not for what its tensors are now",

@@ -24,9 +24,11 @@ from whit.engine.memory.storage import nbytes_of
 from whit.engine.plan.plan import make_plan, plan_of
 from whit.engine.programs.parts import ALL, ProgramPart
 from whit.engine.programs.program import Program, on_other_leaves, resident_of
+from whit.engine.realize.assume import Assumption
 from whit.engine.realize.parametrise import Parametrised
 from whit.ir.graph import topological
 from whit.ir.op import Shape
+from whit.ir.sizes import is_size
 from whit.ir.text.parse import parse, parse_all
 from whit.ir.text.write import to_text
 from whit.ir.uop import UOp
@@ -132,7 +134,16 @@ def program_to(program: Program, writer: JsonWriter) -> Json:
         "pruned": [writer.node(node) for node in program.pruned],
         "before": None if program.before is None else program_to(program.before, writer),
         "donations": [[number, writer.node(node)] for number, node in program.donations.items()],
+        "assumptions": [
+            [writer.node(one.room), one.text, [size_to(size, writer) for size in one.sizes]]
+            for one in program.assumptions
+        ],
     }
+
+
+def size_to(size: int | UOp, writer: JsonWriter) -> int | list[int]:
+    """A number, or a list of the number of a node."""
+    return size if isinstance(size, int) else [writer.node(size)]
 
 
 def _part_to(part: ProgramPart, writer: JsonWriter) -> Json:
@@ -168,6 +179,7 @@ def program_from(data: Json, reader: JsonReader, given: Mapping[int, int]) -> Pr
     program.outputs = [_place(program, place) for place in data["outputs"]]
     program.pruned = [reader.node(number) for number in data["pruned"]]
     program.donations = {number: reader.node(node) for number, node in data["donations"]}
+    program.assumptions = [_assumption_from(one, reader) for one in data["assumptions"]]
     rooms = {place: [nbytes] for place, nbytes in given.items()}
     for place, device, nbytes, where in data["fixed"]:
         buffer = program.fixed[_place(program, place)] = allocate(device, nbytes)
@@ -183,6 +195,27 @@ def program_from(data: Json, reader: JsonReader, given: Mapping[int, int]) -> Pr
     for part in data["parts"]:
         program.parts.append(_part_from(part, reader, program, rooms))
     return program
+
+
+def size_from(data: int | list[int], reader: JsonReader) -> int | UOp:
+    """A size, checked to be one."""
+    if type(data) is int:
+        return data
+    node = reader.node(*data)  # type: ignore[misc]
+    if not is_size(node):
+        raise ValueError(f"{node.short()} is no size")
+    return node
+
+
+def _assumption_from(data: list[Any], reader: JsonReader) -> Assumption:
+    """What is taken for granted of variables; the text is filled once, so that one that cannot be is found now."""
+    number, text, sizes = data
+    room = reader.node(number)
+    found = Assumption(room, text, tuple(size_from(size, reader) for size in sizes))
+    if not is_size(room):
+        raise ValueError(f"{room.short()} is no size")
+    found.error("", {})
+    return found
 
 
 def _place(program: Program, place: int) -> int:

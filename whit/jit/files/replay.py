@@ -20,7 +20,7 @@ from whit.engine.programs.program import State, on_other_leaves
 from whit.engine.programs.trace import Drawn
 from whit.engine.realize.realize import realize
 from whit.ir.uop import UOp
-from whit.jit.files.program import Json, JsonReader, JsonWriter, at, program_from, program_to
+from whit.jit.files.program import Json, JsonReader, JsonWriter, at, program_from, program_to, size_from, size_to
 from whit.jit.files.result import Classes, template_from, template_to
 from whit.jit.records import CapturedInput, Change, Grad, Guards, Output, ReadTensor, Shared
 from whit.jit.replayer import Replay
@@ -171,8 +171,12 @@ def replay_to(replay: Replay, tensors: TensorWriter) -> Json:
         "result": [replay.result.count, template_to(replay.result.template, writer, tensors.classes)],
         "shared": [_shared_to(one, tensors) for one in replay.shared],
         "guards": _guards_to(guards, tensors),
-        "draws": [[writer.node(d.placeholder), d.seed, d.start, d.count] for d in replay.draws],
-        "seed": [replay.seed, replay.drawn],
+        "draws": [
+            [writer.node(d.placeholder), d.seed, size_to(d.start, writer), size_to(d.count, writer)]
+            for d in replay.draws
+        ],
+        "names": [[*key, name] for key, name in replay.names.items()],
+        "seed": [replay.seed, size_to(replay.drawn, writer)],
     }
 
 
@@ -291,9 +295,13 @@ def replay_from(name: str, data: Json, reader: JsonReader, tensors: list[Any], c
         result=Result(count, template_from(template, reader, classes)),
         guards=_guards_from(data["guards"], reader, tensors),
         shared=[_shared_from(row, reader, tensors, len(outputs)) for row in data["shared"]],
-        draws=[Drawn(reader.node(number), its_seed, start, count) for number, its_seed, start, count in data["draws"]],
+        draws=[
+            Drawn(reader.node(number), its_seed, size_from(start, reader), size_from(count, reader))
+            for number, its_seed, start, count in data["draws"]
+        ],
         seed=seed,
-        drawn=drawn,
+        drawn=size_from(drawn, reader),
+        names={(str(variable), int(value)): str(name) for variable, value, name in data["names"]},
     )
 
 

@@ -78,7 +78,7 @@ class Optimizer:
         for group in groups:
             for key, value in group.settings.items():
                 group.settings[key] = self._checked_setting(name, key, value)
-            group.lr = Tensor([group.number()], dtype=dtypes.float32, device=self.device, requires_grad=False)
+            group.lr = group.lr if group.lr.device == self.device else group.lr.to(self.device).realize()
         self.lr, self.rates = groups[0].lr, [group.lr for group in groups[1:]]
         self._groups = Hidden(groups)
         self.fused = fused = bool(fused)

@@ -24,7 +24,7 @@ class Group(MutableMapping[str, Any]):
 
     def __init__(self, params: list[Tensor], settings: dict[str, Any], rate: float) -> None:
         self.params, self.settings = params, settings
-        self.lr = Tensor(0.0)  # the optimiser gives it its own
+        self.lr = Tensor([rate], dtype=dtypes.float32, requires_grad=False)  # the optimiser puts it where it works
         # The rate with all digits, from which the next one follows, where it can be read without waiting for a device.
         # A tensor, because a number would be part of what a captured step depends on.
         self._exact = Tensor([rate], dtype=dtypes.float64, device="CPU", requires_grad=False).realize()

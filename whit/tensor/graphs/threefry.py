@@ -25,7 +25,7 @@ from whit.dtype import DType, dtypes, encode
 from whit.engine.programs.overlay import current
 from whit.errors import ArgumentError
 from whit.ir.op import Shape
-from whit.ir.sizes import is_at_most, settled
+from whit.ir.sizes import Size, is_at_most, settled, value_now
 from whit.ir.uop import UOp, const
 from whit.records import dataclass
 from whit.tensor.engine import from_bytes
@@ -96,11 +96,12 @@ def _check_not_traced(name: str) -> None:
         )
 
 
-def next_draw(count: int, device: str) -> UOp:
-    """A BUFFER with the seed and the first of `count` counters that nobody had before."""
+def next_draw(size: Size, device: str) -> UOp:
+    """A BUFFER with the seed and the first of as many counters as `size` is now, which nobody had before."""
     trace = current()
     if trace is not None:
-        return trace.draw(count, device, dtypes.uint32)
+        return trace.draw(size, device, dtypes.uint32)
+    count = value_now(size) or 0
     with _lock:
         draw = Draw(_state.seed, _state.used, count)
         _state.used += count

@@ -13,17 +13,19 @@ from whit.dtype import DType, DTypeLike, convert, dtypes, resolve_weak, weak_dty
 from whit.engine.devices.device import is_disk, usable
 from whit.errors import ArgumentError, DTypeError, ShapeError
 from whit.ir import ops
-from whit.ir.op import spell_shape
-from whit.ir.sizes import larger, reach
+from whit.ir.op import spell_shape, spell_size
+from whit.ir.sizes import larger, reach, settled
 from whit.ir.uop import UOp, as_index, const
 from whit.names import unknown_argument
 from whit.tensor.build import fitting
 from whit.tensor.core import (
     Core,
+    as_number,
     broadcast_scalar,
     check_gradient,
     check_number,
     expand_to,
+    integer_for,
     join_shapes,
     placed,
     storable,
@@ -80,6 +82,8 @@ class Creation(Topic):
             value = fill_value.uop if dtype is None else fill_value.uop.cast(storable("full", dtype))
             if value.shape:
                 raise ShapeError("full: the value is not one number", fill_value._made(), "Use expand().")
+        elif isinstance(fill_value, UOp):
+            value = as_number(fill_value) if dtype is None else fill_value.cast(storable("full", dtype))
         else:
             wanted = resolve_weak(weak_dtype(fill_value)) if dtype is None else storable("full", dtype)
             value = fitting("full", fill_value, wanted)
@@ -159,7 +163,7 @@ class Creation(Topic):
             start, stop = 0, start
         if isinstance(step, int) and step == 0:
             raise ArgumentError("arange: the step is 0", fix="Use a positive or negative one.")
-        if isinstance(start, UOp) or isinstance(stop, UOp):
+        if any(isinstance(value, UOp) for value in (start, stop, step)):
             return cls._fresh(_counted_by_variable(start, stop, step, dtype), device, requires_grad)
         count = _count_of(start, stop, step)
         wanted = resolve_weak(weak_dtype([start, stop, step])) if dtype is None else storable("arange", dtype)
@@ -243,20 +247,36 @@ def _count_of(start: Any, stop: Any, step: Any) -> int:
 
 
 def _counted_by_variable(start: Any, stop: Any, step: Any, dtype: DTypeLike | None) -> UOp:
-    """`arange` where the ends depend on variables."""
+    """`arange` where the ends or the step depend on variables. Without a dtype it is int64 where numbers may be past
+    int32."""
     first, last = (whole_or_symbolic("arange", what, end) for what, end in (("start", start), ("stop", stop)))
-    step = whole("arange", "step", step)
-    count = larger(-((first - last) // step), 0)
-    wanted = dtypes.default_int if dtype is None else storable("arange", dtype)
-    ends = reach(first), reach(first + (count - 1) * step)
-    low, high = min(end[0] or 0 for end in ends), max(end[1] or 0 for end in ends)
+    step = whole_or_symbolic("arange", "step", step)
+    low, high = _ends(first, last, step)
+    count = larger(settled(-((first - last) // step)), 0)
+    wanted = integer_for(low, high) if dtype is None else storable("arange", dtype)
     if wanted.is_int and not wanted.min <= low <= high <= wanted.max:
         raise DTypeError(f"arange: {low} to {high} is outside {wanted.name}", fix="Use a wider dtype.")
-    inner = dtypes.int64 if low < dtypes.int32.min or high > dtypes.int32.max else dtypes.int32
+    inner = integer_for(low, high, dtypes.int32)
     place = UOp.arange(count, inner)
-    if step != 1:
+    if not isinstance(step, int):
+        place = place * as_index(step).cast(inner)
+    elif step != 1:
         place = place * step
     return (place + as_index(first).cast(inner)).cast(wanted)
+
+
+def _ends(first: Any, last: Any, step: Any) -> tuple[int, int]:
+    """The smallest and the largest number that there may be from the first on before the last."""
+    least, most = reach(step)
+    if least is None or most is None or least <= 0 <= most:
+        raise ArgumentError(
+            f"arange: the step {spell_size(step)} may be 0",
+            f"it lies between {least} and {most}",
+            "Give its variables bounds with which it is always positive, or always negative.",
+        )
+    low, high = (first, last - 1) if least > 0 else (last + 1, first)
+    lowest, highest = reach(low)[0] or 0, reach(high)[1] or 0
+    return lowest, max(lowest, highest)  # there may be none at all
 
 
 def _counted(count: int, start: Any, step: Any, dtype: DType) -> UOp:

@@ -11,8 +11,9 @@ from typing import Any
 
 from whit.dtype import dtypes
 from whit.errors import ArgumentError, OutOfRangeError
+from whit.ir.assumed import fits, is_size_now
 from whit.ir.op import Shape, spell_shape, spell_size
-from whit.ir.sizes import decided, is_at_most, is_size, larger, reach, settled, smaller
+from whit.ir.sizes import decided, is_size, larger, reach, settled, smaller, value_now
 from whit.ir.uop import UOp, const
 from whit.records import dataclass
 from whit.tensor.core import Core
@@ -189,7 +190,8 @@ class Parsing(Selection):
         return self._window(name, entry, axis, size)
 
     def _window(self, name: str, entry: slice, axis: int, size: Any) -> Window:
-        """A slice with symbolic ends, or of a symbolic axis. Ends outside the axis mean its end, as in all slices."""
+        """A slice with symbolic ends, or of a symbolic axis. Ends that are numbers mean the end of the axis where they
+        lie outside; those with variables must be inside with the values that these have now."""
         step = 1 if entry.step is None else entry.step
         if isinstance(step, UOp):
             raise ArgumentError(f"{name}: the step of a slice is symbolic", self._made(), "Use an integer.")
@@ -197,14 +199,40 @@ class Parsing(Selection):
         start = first if entry.start is None else self._from_start(name, entry.start, axis, size)
         stop = last if entry.stop is None else self._from_start(name, entry.stop, axis, size)
         low, high = (start, stop) if step > 0 else (stop + 1, start + 1)
-        begin = smaller(larger(low, 0), size)
-        length = larger(smaller(high, size) - begin, 0)
+        given = (entry.start, entry.stop) if step > 0 else (entry.stop, entry.start)
+        if value_now(settled(low + high + size)) is None:  # a variable has no value: for all of them
+            begin = smaller(larger(low, 0), size)
+            length = larger(smaller(high, size) - begin, 0)
+        else:
+            begin, end = (
+                place if isinstance(part, UOp) else smaller(larger(place, 0), size)
+                for place, part in zip((low, high), given, strict=True)
+            )
+            length = settled(end - begin)
+            if isinstance(entry.start, UOp) or isinstance(entry.stop, UOp):
+                self._check_window(name, axis, begin, end)
+            if not is_size_now(length):
+                length = larger(length, 0)
         return Window(begin, length, settled(-(-length // abs(step))), step)
 
+    def _check_window(self, name: str, axis: int, start: Any, stop: Any) -> None:
+        """A window with symbolic ends is inside the axis now."""
+        size = self.uop.shape[axis]
+        if fits(0, start) and fits(start, stop) and fits(stop, size):
+            return
+        text = f"{spell_size(settled(start))} to {spell_size(settled(stop))}"
+        now = f"{value_now(start)} to {value_now(stop)} of {value_now(size)}"
+        raise OutOfRangeError(
+            f"{name}: {text} is not inside axis {axis} of {spell_shape(self.shape)}",
+            f"now it is {now}; the tensor {self._made()}",
+            "The ends of a slice that depend on variables must be in order and inside. Bind values that fit.",
+        )
+
     def _from_start(self, name: str, position: Any, axis: int, size: Any) -> Any:
-        """A position that counts from either end, as one that counts from the start."""
+        """A position that counts from either end, as one that counts from the start. If it may be negative, it must
+        not be so now."""
         is_from_end = decided(position < 0) if isinstance(position, UOp) else position < 0
-        if is_from_end is None:
+        if is_from_end is None and not fits(0, position):
             low, high = reach(position)
             text = position.expression()
             raise OutOfRangeError(
@@ -223,12 +251,17 @@ class Parsing(Selection):
                 "Index with a tensor of integers.",
             )
         place = settled(self._from_start(name, entry, axis, size))
-        if not (is_at_most(0, place) and is_at_most(place + 1, size)):
+        if not (fits(0, place) and fits(place + 1, size)):
+            now = value_now(place)
+            is_open = now is None
             low, high = reach(place)
             raise OutOfRangeError(
-                f"{name}: {entry.expression()} may be outside axis {axis} of {spell_shape(self.shape)}",
+                f"{name}: {entry.expression()} {'may be' if is_open else 'is'} outside axis {axis} of "
+                f"{spell_shape(self.shape)}",
                 self._made(),
-                f"It lies between {low} and {high}. Give its variables bounds that fit.",
+                f"It lies between {low} and {high}. Give its variables bounds that fit."
+                if is_open
+                else f"It is {now} of {value_now(size)} now. Bind values that fit.",
             )
         return place
 

@@ -9,12 +9,13 @@ need them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import ceil, floor
+from math import ceil, floor, inf, nan
 from typing import Any, Self
 
-from whit.dtype import dtypes
+from whit.dtype import DType, dtypes
 from whit.errors import ArgumentError, NotSupportedError, OutOfRangeError, ShapeError
 from whit.ir import ops
+from whit.ir.assumed import fits
 from whit.ir.op import spell_shape, spell_size
 from whit.ir.sizes import reach
 from whit.ir.uop import UOp, const
@@ -30,22 +31,23 @@ class Sorting(Topic):
     __slots__ = ()
 
     def _ordered(self, name: str, dim: Any, descending: bool, count: int | None = None) -> tuple[UOp, UOp]:
-        """The first `count` elements in order, and their positions."""
+        """The first `count` elements in order, and their positions.
+
+        Symbolic axes are sorted as long as they can be: more rows, and along the axis more elements, which come last.
+        """
         axis = self._axis(name, dim)
         x = self.uop if self.shape else self.uop.reshape((1,))
-        size = x.shape[axis]
-        self._known_size(name, axis, size)
         shape = x.shape
-        if not all(isinstance(length, int) for length in shape):  # as many rows as there can be
-            x = x.pad([(0, (reach(length)[1] or 0) - length) for length in shape])
+        if not all(isinstance(each, int) for each in shape):
+            x = _as_long_as_can_be(x, axis, descending)
+        size = x.shape[axis]
         dtype = dtypes.int32 if size <= dtypes.int32.max else dtypes.int64
         alone = tuple(size if i == axis else 1 for i in range(len(x.shape)))
         places = UOp.arange(size, dtype).reshape(alone).expand(x.shape)
         kept = size if count is None else count
         both = x.sort(x, axis, kept, descending), x.sort(places, axis, kept, descending)
         if x.shape != shape:
-            window = [(0, kept if i == axis else length) for i, length in enumerate(shape)]
-            both = both[0].shrink(window), both[1].shrink(window)
+            both = _shown(both[0], shape, axis, count), _shown(both[1], shape, axis, count)
         return both if self.shape or kept != 1 else (both[0].reshape(()), both[1].reshape(()))
 
     def sort(
@@ -72,9 +74,9 @@ class Sorting(Topic):
         place = self._axis("topk", dim if axis is None else axis)
         size = self.shape[place] if self.shape else 1
         k = whole("topk", "k", k, self._made())
-        if not 0 <= k <= size:
+        if k < 0 or not fits(k, size):
             raise OutOfRangeError(
-                f"topk: {k} of the {size} elements along axis {place} of {spell_shape(self.shape)}",
+                f"topk: {k} of the {spell_size(size)} elements along axis {place} of {spell_shape(self.shape)}",
                 self._made(),
                 "k is at least 0 and at most the size of the axis.",
             )
@@ -91,21 +93,21 @@ class Sorting(Topic):
             raise NotSupportedError(
                 f"{name}: the size {spell_size(size)} of axis {axis} is symbolic",
                 self._made(),
-                "Sort an axis of known size: pad it with what belongs at the end, and shrink the result.",
+                "What it computes is another expression for each size: use sort(), whose axis may be symbolic.",
             )
 
-    def _some(self, name: str, axis: int) -> int:
+    def _some(self, name: str, axis: int) -> Any:
+        """The size of an axis that has elements now."""
         size = self.shape[axis] if self.shape else 1
-        self._known_size(name, axis, size)
-        if size == 0:
+        if not fits(1, size):
             raise ShapeError(
                 f"{name}: no elements along axis {axis} of {spell_shape(self.shape)}",
                 self._made(),
                 "There is nothing to choose from.",
             )
-        return int(size)
+        return size
 
-    def _element(self, value: UOp, axis: int, place: int, keepdim: bool) -> UOp:
+    def _element(self, value: UOp, axis: int, place: Any, keepdim: bool) -> UOp:
         """One element along an axis, which goes, or stays with size 1."""
         if not self.shape:
             return value
@@ -121,9 +123,10 @@ class Sorting(Topic):
         axis = self._axis("kthvalue", dim)
         size = self._some("kthvalue", axis)
         k = whole("kthvalue", "k", k, self._made())
-        if not 1 <= k <= size:
+        if k < 1 or not fits(k, size):
+            count = spell_size(size)
             raise OutOfRangeError(
-                f"kthvalue: there is no element {k} among {size}", self._made(), f"k goes from 1 to {size}."
+                f"kthvalue: there is no element {k} among {count}", self._made(), f"k goes from 1 to {count}."
             )
         values, places = self._ordered("kthvalue", axis, False, k)
         return self._both_of((self._element(values, axis, k - 1, keepdim), self._element(places, axis, k - 1, keepdim)))
@@ -171,6 +174,7 @@ class Sorting(Topic):
         flat = self if dim is not None else self.reshape((self.numel(),))
         axis = flat._axis("quantile", 0 if dim is None else dim)
         size = flat._some("quantile", axis)
+        flat._known_size("quantile", axis, size)
         ordered = self._wrap(flat._ordered("quantile", axis, False)[0])._wide()
         places = [_place(fraction * (size - 1), interpolation) for fraction in fractions]
         found = [_between(flat, ordered, axis, place, keepdim) for place in places]
@@ -220,6 +224,7 @@ class Sorting(Topic):
             return self._unique_slices(self._axis("unique", dim, False), return_index, return_inverse, return_counts)
         flat = self.reshape((self.numel(),))
         size = flat.numel()
+        self._known_size("unique", 0, size)
         values, places = flat.sort(0)
         begins = self._wrap(_begins(values.uop, 0))
         number = begins.cast(dtypes.int32).cumsum(0)
@@ -292,6 +297,38 @@ def _place(exact: float, interpolation: str) -> float:
     if interpolation == "nearest":
         return round(exact)
     return floor(exact) if interpolation == "lower" else ceil(exact)
+
+
+def _as_long_as_can_be(x: UOp, axis: int, descending: bool) -> UOp:
+    """Every axis of symbolic size as long as it can be; along `axis` with what comes last. It is equal to the last of
+    all values, and stands behind it: sorting is stable."""
+    shape = x.shape
+    padded = x.pad([(0, 0 if isinstance(length, int) else (reach(length)[1] or 0) - length) for length in shape])
+    if isinstance(shape[axis], int):
+        return padded
+    alone = tuple(padded.shape[axis] if i == axis else 1 for i in range(len(shape)))
+    is_inside: UOp = UOp.arange(padded.shape[axis]).reshape(alone).expand(padded.shape) < shape[axis]
+    return is_inside.where(padded, _last(x.dtype, descending))
+
+
+def _last(dtype: DType, descending: bool) -> UOp:
+    """What comes last in order."""
+    if dtype.is_bool:
+        return const(dtype, not descending)
+    if dtype.is_float:
+        return const(dtype, -inf if descending else nan)
+    return const(dtype, dtype.min if descending else dtype.max)
+
+
+def _shown(x: UOp, shape: tuple[Any, ...], axis: int, count: int | None) -> UOp:
+    """The part of a sorted tensor that belongs to a shape: along `axis` all that is there, or as many as asked for."""
+    first = [(0, size if count is None or i != axis else count) for i, size in enumerate(shape)]
+    if count is None or isinstance(shape[axis], int):
+        return x.shrink(first)
+    left_out = (reach(shape[axis])[1] or 0) - x.shape[axis]
+    if left_out:  # by way of all elements, so that there are `count` of them is taken for granted
+        x = x.pad([(0, left_out if i == axis else 0) for i in range(len(shape))])
+    return x.shrink([(0, size) for size in shape]).shrink(first)
 
 
 def _between(tensor: Sorting, ordered: UOp, axis: int, place: float, keepdim: bool) -> UOp:

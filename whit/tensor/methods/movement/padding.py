@@ -14,8 +14,9 @@ from typing import Any, Self
 
 from whit.dtype import dtypes
 from whit.errors import ArgumentError, ShapeError
+from whit.ir.assumed import fits, is_size_now
 from whit.ir.op import spell_shape
-from whit.ir.sizes import is_at_most, larger, smaller
+from whit.ir.sizes import is_at_most, larger, settled, smaller
 from whit.ir.uop import UOp, const
 from whit.tensor.core import broadcast_scalar, check_number, whole_or_symbolic
 from whit.tensor.graphs.convolution.sliding import taken
@@ -41,7 +42,7 @@ class Padding(Topic):
         check_number("pad", "value", value, self._made())
         pads = self._padding(padding)
         inner = self._cropped(pads)
-        grow = [(larger(before, 0), larger(after, 0)) for before, after in pads]
+        grow = [_added(*pair, size) for pair, size in zip(pads, inner.shape, strict=True)]
         if not any(isinstance(pad, UOp) or pad for pad in chain.from_iterable(grow)):
             return self._wrap(inner.uop)
         if mode != "constant":
@@ -69,17 +70,17 @@ class Padding(Topic):
 
     def _cropped(self, pads: list[tuple[int, int]]) -> Self:
         """Without what negative padding takes away."""
-        if all(is_at_most(0, pad) for pad in chain.from_iterable(pads)):
+        if all(fits(0, pad) for pad in chain.from_iterable(pads)):
             return self
         for axis, (size, (before, after)) in enumerate(zip(self.shape, pads, strict=True)):
-            if not is_at_most(0, size + smaller(before, 0) + smaller(after, 0)):
+            if not fits(0, size + smaller(before, 0) + smaller(after, 0)):
                 raise ShapeError(
                     f"pad: {spell_shape((before, after))} takes more than axis {axis} of {spell_shape(self.shape)} has",
                     self._made(),
                     "Cut off less.",
                 )
         pairs = zip(self.shape, pads, strict=True)
-        return self.shrink([(larger(-before, 0), size - larger(-after, 0)) for size, (before, after) in pairs])
+        return self.shrink([(_taken(before), size - _taken(after)) for size, (before, after) in pairs])
 
     def _continued(self, x: UOp, grow: list[tuple[int, int]], mode: str) -> UOp:
         """Each axis with elements of its own before and after it."""
@@ -115,6 +116,18 @@ class Padding(Topic):
             self._made(),
             "Give (before, after) for each axis, or pairs of numbers for the last axes, last axis first.",
         )
+
+
+def _added(before: Any, after: Any, size: Any) -> tuple[Any, Any]:
+    """How much padding adds to an axis: the plain sizes, where they and what there is then can be no less than 0."""
+    if fits(0, before) and fits(0, after) and is_size_now(settled(before + size + after)):
+        return before, after
+    return larger(before, 0), larger(after, 0)
+
+
+def _taken(pad: Any) -> Any:
+    """How much negative padding cuts off."""
+    return 0 if fits(0, pad) else larger(-pad, 0)
 
 
 def _circular(x: UOp, axis: int, before: int, after: int) -> UOp:

@@ -13,8 +13,9 @@ from typing import Any, Self, TypeVar, overload
 
 from whit.dtype import DType
 from whit.errors import ArgumentError, OutOfRangeError, ShapeError
+from whit.ir.assumed import fits, is_size_now
 from whit.ir.op import spell_shape, spell_size
-from whit.ir.sizes import is_at_most, quotient, same_size, settled
+from whit.ir.sizes import larger, quotient, reach, same_size, settled
 from whit.ir.uop import UOp
 from whit.tensor.core import Core, broadcast_scalar, either, expand_to, whole, whole_or_symbolic
 from whit.tensor.family import is_reshape_a_view
@@ -188,16 +189,15 @@ class Views(Topic):
         for axis, ((start, end), size) in enumerate(zip(windows, self.shape, strict=True)):
             if _are_in_order(0, start, end, size):
                 continue
-            known = is_known((start, end, size))
-            always = "." if known else ", for all values of their variables. Change the bounds of these."
+            always = "" if is_known((start, end, size)) else ", with the values that variables have now"
             raise ShapeError(
                 f"shrink: {spell_shape((start, end))} is not inside axis {axis} of {spell_shape(self.shape)}",
                 self._made(),
-                f"A window goes from start up to end, 0 <= start <= end <= size{always}",
+                f"A window goes from start up to end, 0 <= start <= end <= size{always}.",
             )
         if all(window == (0, size) for window, size in zip(windows, self.shape, strict=True)):
             return self
-        return self._view(self.uop.shrink([(start, end - start) for start, end in windows]))
+        return self._view(self.uop.shrink([(start, _length(start, end)) for start, end in windows]))
 
     def shrink_to(self, shape: Any, *args: Any) -> Self:
         """The first positions of each axis, as many as a shape has; None is all of them (tinygrad)."""
@@ -258,23 +258,14 @@ class Views(Topic):
 
     # ---- several tensors from one, one from several
 
-    def split(self, sizes: int | Sequence[int], dim: int = 0, axis: int | None = None) -> tuple[Self, ...]:
+    def split(self, sizes: int | Sequence[Any], dim: int = 0, axis: int | None = None) -> tuple[Self, ...]:
         """Pieces along an axis: of one size, the last perhaps smaller, or of these sizes."""
         axis = self._axis("split", dim if axis is None else axis, scalars=False)
         total = self.shape[axis]
         if not isinstance(sizes, tuple | list):
-            sizes = whole("split", "sizes", sizes, self._made())
-            if sizes < 1:
-                raise ShapeError(f"split: pieces of size {sizes}", self._made(), "Give a size of at least 1.")
-            if not isinstance(total, int):
-                raise ShapeError(
-                    f"split: how many pieces axis {axis} of {spell_shape(self.shape)} has depends on a variable",
-                    self._made(),
-                    "Give a list of sizes.",
-                )
-            sizes = [min(sizes, total - start) for start in range(0, total, sizes)] or [0]
+            sizes = self._pieces(whole_or_symbolic("split", "sizes", sizes, self._made()), axis)
         sizes = [whole_or_symbolic("split", "size", size, self._made()) for size in sizes]
-        if not same_size(settled(sum(sizes)), total) or not all(is_at_most(0, size) for size in sizes):
+        if not same_size(settled(sum(sizes)), total) or not all(fits(0, size) for size in sizes):
             raise ShapeError(
                 f"split: sizes [{', '.join(map(spell_size, sizes))}] for axis {axis} of {spell_shape(self.shape)}",
                 self._made(),
@@ -289,6 +280,28 @@ class Views(Topic):
             start += size
         return tuple(pieces)
 
+    def _pieces(self, size: Any, axis: int) -> list[Any]:
+        """The sizes of pieces of one size, the last perhaps smaller, if their number is the same for all values."""
+        total = self.shape[axis]
+        if not fits(1, size):
+            raise ShapeError(f"split: pieces of size {spell_size(size)}", self._made(), "Give a size of at least 1.")
+        if isinstance(size, int) and isinstance(total, int):
+            return [min(size, total - start) for start in range(0, total, size)] or [0]
+        count = quotient(total, size)
+        if isinstance(count, int) and count:
+            return [size] * count
+        fewest, most = reach(settled(-(-total // size)))
+        if fewest is None or fewest != most or fewest < 1:
+            raise self._unknown_count("split", axis, "Give a list of sizes.")
+        return [size] * (fewest - 1) + [settled(total - (fewest - 1) * size)]
+
+    def _unknown_count(self, name: str, axis: int, fix: str) -> ShapeError:
+        return ShapeError(
+            f"{name}: how many pieces axis {axis} of {spell_shape(self.shape)} has depends on a variable",
+            self._made(),
+            fix,
+        )
+
     def chunk(self, chunks: int, dim: int = 0, axis: int | None = None) -> tuple[Self, ...]:
         """At most this many pieces along an axis, equal but for the last."""
         chunks = whole("chunk", "chunks", chunks, self._made())
@@ -296,7 +309,28 @@ class Views(Topic):
             raise ShapeError(f"chunk: {chunks} pieces", self._made(), "Ask for at least one.")
         place = self._axis("chunk", dim if axis is None else axis, scalars=False)
         size = self.shape[place]
+        if not isinstance(size, int):
+            return self.split(self._parts(chunks, place), place)
         return self.split(max(-(-size // chunks), 1), place) if size else self.split([0] * chunks, place)
+
+    def _parts(self, chunks: int, axis: int) -> list[Any]:
+        """The sizes of this many pieces of a symbolic axis, equal but for the last."""
+        size = self.shape[axis]
+        part = quotient(size, chunks)
+        if part is not None:
+            return [part] * chunks
+        fewest, most = reach(size)
+        if (
+            fewest is None
+            or most is None
+            or any(
+                (chunks - 1) * -(-count // chunks) >= count for count in range(fewest, min(most, chunks * chunks) + 1)
+            )
+        ):
+            fix = f"Bounds with which there are always {chunks}, or sizes that {chunks} divides; or split() into sizes."
+            raise self._unknown_count("chunk", axis, fix)
+        part = settled(-(-size // chunks))
+        return [part] * (chunks - 1) + [settled(size - (chunks - 1) * part)]
 
     def repeat(self, repeats: Any, *args: Any) -> Self:
         """Tiles: the whole tensor this often along each axis; further numbers are for new axes in front."""
@@ -381,7 +415,13 @@ def _tensors(name: str, given: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _are_in_order(*sizes: Any) -> bool:
-    return all(starmap(is_at_most, pairwise(sizes)))
+    return all(starmap(fits, pairwise(sizes)))
+
+
+def _length(start: Any, end: Any) -> Any:
+    """The size of a window that is in order now."""
+    length = settled(end - start)
+    return length if is_size_now(length) else larger(length, 0)
 
 
 def _has_negative(sizes: Sequence[Any]) -> bool:

@@ -80,7 +80,7 @@ class Sampling(Topic):
 
         def draw(shape: Shape) -> list[Words]:
             count = settled(math.prod(shape))
-            source = next_draw(blocks * (value_now(count) or 0), usable(device))
+            source = next_draw(settled(blocks * count), usable(device))
             return [words(source, shape, offset=i * count) for i in range(blocks)]
 
         return drawn(shape, draw)
