@@ -252,8 +252,10 @@ def test_what_cannot_be_sent_to_a_process_is_said() -> None:
     assert children() == 0
 
 
+# A process that a shell has started in the background ignores Ctrl-C, and so do its children.
 PROGRAM = """
-import sys, time
+import signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.path.insert(0, {folder!r})
 from nn.test_data import Squares
 from whit.nn.data import DataLoader
