@@ -210,6 +210,7 @@ def test_a_worker_that_is_killed_is_an_error(kind: str) -> None:
     assert wait_for(lambda: children() == 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", PROCESSES)
 def test_a_worker_that_takes_too_long_is_an_error_and_ends(kind: str) -> None:
     start = time.monotonic()

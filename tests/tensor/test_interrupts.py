@@ -155,7 +155,7 @@ def _of_a_shape() -> Tensor:
     return x.reshape(2, 2).index_add(0, Tensor([1, 1]), Tensor([[1.0, 1.0], [2.0, 2.0]]))
 
 
-@pytest.mark.parametrize("device", ["CPU", "PYTHON"])
+@pytest.mark.parametrize("device", ["CPU", pytest.param("PYTHON", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("written", (_in_place, _whole, _through_a_view, _of_a_shape), ids=lambda f: f.__name__)
 def test_what_is_written_in_place_is_written_once(
     written: Callable[[], Tensor], device: str, monkeypatch: pytest.MonkeyPatch
