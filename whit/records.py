@@ -239,6 +239,8 @@ class _Init:
         """What fills an instance; for a class, the compiled function."""
         if instance is None:
             return self.compiled()
+        if isinstance(instance, type):  # `inspect.signature` from Python 3.12 on binds it to the class
+            return partial(self.compiled(), instance)
         self.made += 1
         return partial(self.fill, instance) if self.made <= _FIRST_FEW else partial(self.compiled(), instance)
 

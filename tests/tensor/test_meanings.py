@@ -133,6 +133,8 @@ def test_attention_is_that_of_pytorch(kind: str, torch: Any) -> None:
 
 @pytest.mark.parametrize("name, theirs", [("fp8e5m2", "float8_e5m2"), ("fp8e4m3", "float8_e4m3fn")])
 def test_floats_of_8_bits_end_as_in_pytorch(name: str, theirs: str, torch: Any) -> None:
+    if name == "fp8e4m3" and not torch.isfinite(torch.tensor(1e9).to(torch.float8_e4m3fn).float()):
+        pytest.skip("this PyTorch makes NaN of what is past the end, newer ones the largest number")
     ends = [57344.0, 61439.0, 61440.0, 1e9, math.inf, -math.inf, math.nan, 448.0, 464.0, 500.0]
     x = np.concatenate([np.linspace(-70000, 70000, 2001), ends]).astype(np.float32)
     wanted = torch.tensor(x).to(getattr(torch, theirs)).float().numpy()

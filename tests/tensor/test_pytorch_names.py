@@ -24,6 +24,7 @@ TRIED = [name for name in NAMES if name.kind == SAME]
 DTYPES = ("float32", "float64", "float16", "bfloat16", "int32", "int64", "uint8", "bool")
 TOLERANCE = {"float16": 4e-3, "bfloat16": 3e-2, "float64": 1e-9}
 PROPERTIES = {"T", "H", "mH", "itemsize", "ndim", "is_cpu", "is_cuda"}
+ABOUT_DEVICES = {"is_cpu", "is_cuda", "get_device"}  # PyTorch's tensors are on the CPU
 
 
 def is_left_out(name: Any, dtype: str) -> bool:
@@ -69,9 +70,10 @@ def torch_samples(torch: Any, dtype: str) -> Samples:
     return samples
 
 
-def whit_samples(dtype: str) -> Samples:
+def whit_samples(dtype: str, device: str | None = None) -> Samples:
     def make(value: Any, name: str) -> Tensor:
-        return Tensor(value) if name in POSITIONS else Tensor(value).cast(dtype)
+        tensor = Tensor(value, device=device)
+        return tensor if name in POSITIONS else tensor.cast(dtype)
 
     samples = Samples(make, dtype)
     samples["float64"] = dtypes.float64
@@ -139,7 +141,8 @@ def test_values_are_those_of_pytorch(name: Any, torch: Any) -> None:
             theirs, their_self = called(name.name, name.arguments, torch_samples(torch, dtype))
         except (RuntimeError, TypeError, NotImplementedError, ValueError, IndexError):
             continue  # PyTorch does not take this dtype
-        ours, our_self = called(name.name, name.arguments, whit_samples(dtype))
+        device = "CPU" if name.name in ABOUT_DEVICES else None
+        ours, our_self = called(name.name, name.arguments, whit_samples(dtype, device))
         assert_same(ours, theirs, dtype)
         if name.name.endswith("_"):
             assert ours is our_self
@@ -171,7 +174,10 @@ def test_gradients_are_those_of_pytorch(name: Any, torch: Any) -> None:
     except (RuntimeError, NotImplementedError):
         pytest.skip("PyTorch has no gradient")
     mine, _ = called(name.name, name.arguments, ours)
-    loss = sum((part * Tensor(weight)).sum() for part, weight in zip(floats_in(mine), weights, strict=False))
+    loss = sum(
+        (part * Tensor(weight, device=part.device)).sum()
+        for part, weight in zip(floats_in(mine), weights, strict=False)
+    )
     assert isinstance(loss, Tensor)
     for key, tensor in theirs.items():
         if isinstance(tensor, torch.Tensor) and tensor.grad is not None:

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -55,7 +56,17 @@ OTHER_GRAPHS = (
 
 
 def modules_after(program: str, **environment: str) -> list[str]:
-    """All modules that a program has loaded, which it prints itself."""
+    """All modules that a program has loaded, which it prints itself, without those that Python starts with."""
+    return [name for name in _printed(program, environment) if name not in _at_the_start()]
+
+
+@cache
+def _at_the_start() -> frozenset[str]:
+    """A site's own start-up files may load much."""
+    return frozenset(_printed("import sys; print(*sys.modules)", {}))
+
+
+def _printed(program: str, environment: dict[str, str]) -> list[str]:
     found = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, env={**os.environ, **environment}
     )

@@ -159,7 +159,7 @@ def test_records_of_the_standard_library_are_taken_too() -> None:
     assert [each.name for each in records.fields(standard("a"))] == [each.name for each in records.fields(ours("a"))]
     for kind in (standard, ours):
         assert records.replace(kind("a"), size=4) == kind("a", 4)
-        with pytest.raises(ValueError, match="field total is declared with init=False"):
+        with pytest.raises((ValueError, TypeError), match="field total is declared with init=False"):  # 3.13: TypeError
             records.replace(kind("a"), total=4)
         with pytest.raises(TypeError, match="other"):
             records.replace(kind("a"), other=4)

@@ -77,7 +77,8 @@ _ASKS = frozenset(
     ]
 )
 ASKING_BUILTINS = frozenset({"eval", "exec", "input", "open"})
-_HARMLESS = frozenset(["fspath", "isenabled", "BytesIO", "StringIO", "text_encoding", "sleep", "_path_normpath"])
+_OF_PATHS = ("fspath", "_path_normpath", "_path_splitroot", "_path_splitroot_ex")  # of the text of a path alone
+_HARMLESS = frozenset(["isenabled", "BytesIO", "StringIO", "text_encoding", "sleep", *_OF_PATHS])
 _OF_CLASSES = frozenset({"now", "utcnow", "today"})
 _NOT_FOLLOWED = ("logging", "warnings", "importlib", "linecache", "traceback", "threading", "whit")
 
