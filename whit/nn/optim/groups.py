@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from typing import Any
 
+from whit.containers import parts_in
 from whit.dtype import dtypes
 from whit.errors import ArgumentError, nearest
 from whit.tensor import Tensor
@@ -95,8 +96,8 @@ def groups_of(name: str, params: Iterable[Any], lr: Any, defaults: Mapping[str, 
     """Tensors, or dictionaries of `params` and settings -> groups. Their tensors are not checked yet."""
     if isinstance(params, Tensor):
         raise ArgumentError(f"{name}: one tensor", fix="Give a list of tensors.")
-    given = list(params)
-    if not any(isinstance(each, Mapping) for each in given):
+    given = _listed(params)
+    if not any(isinstance(each, Mapping) and "params" in each for each in given):
         given = [{"params": given}]
     found = []
     for place, each in enumerate(given):
@@ -119,11 +120,16 @@ def _group(name: str, place: int, given: Mapping[str, Any], lr: Any, defaults: M
     rate = float(rate.item()) if isinstance(rate, Tensor) and rate.numel() == 1 else rate
     check_rate(name, rate)
     members = given["params"]
-    tensors = [members] if isinstance(members, Tensor) else list(members)
-    return Group([_unnamed(tensor) for tensor in tensors], settings, float(rate))
+    tensors = [inside for member in _listed(members) for inside in _tensors_of(member)]
+    return Group(tensors, settings, float(rate))
 
 
-def _unnamed(given: Any) -> Any:
-    """A tensor of `named_parameters()` without its name."""
-    is_pair = isinstance(given, tuple) and len(given) == 2 and isinstance(given[0], str)
-    return given[1] if is_pair else given
+def _listed(given: Any) -> list[Any]:
+    """What was given one by one: an iterable as it is, any other container as one thing."""
+    is_one = isinstance(given, Tensor | Mapping) or not isinstance(given, Iterable)
+    return [given] if is_one else list(given)
+
+
+def _tensors_of(given: Any) -> list[Any]:
+    """A tensor, also one of `named_parameters()` without its name; those in a container; anything else as it is."""
+    return [given] if isinstance(given, Tensor) else parts_in(Tensor, given) or [given]

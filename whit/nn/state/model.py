@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from typing import Any
 
+from whit.containers import opened_registered
 from whit.engine.devices.device import is_disk
 from whit.errors import UserError, nearest
 from whit.ir.op import spell_shape
@@ -44,10 +45,18 @@ def parts_of(value: Any) -> Iterator[tuple[str, Any]]:
     elif isinstance(value, list | tuple):
         yield from ((str(i), part) for i, part in enumerate(value))
     else:
-        names = dict.fromkeys(getattr(value, "__dict__", {}))
-        if is_dataclass(value):
-            names = dict.fromkeys(field.name for field in fields(value)) | names
-        yield from ((name, getattr(value, name)) for name in names if hasattr(value, name))
+        yield from _attributes(value)
+
+
+def _attributes(value: Any) -> Iterator[tuple[str, Any]]:
+    """The attributes of an object; the parts of a registered container that has none."""
+    names = dict.fromkeys(getattr(value, "__dict__", {}))
+    if is_dataclass(value):
+        names = dict.fromkeys(field.name for field in fields(value)) | names
+    registered = None if names else opened_registered(value)
+    if registered is not None:
+        yield from ((str(i), part) for i, part in enumerate(registered.parts))
+    yield from ((name, getattr(value, name)) for name in names if hasattr(value, name))
 
 
 def get_parameters(obj: Any) -> list[Tensor]:

@@ -16,8 +16,10 @@ from math import prod
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from whit.containers import opened
 from whit.dtype import DType, dtypes
 from whit.errors import ArgumentError, DTypeError, UserError, WhitError
+from whit.nn.state.model import parts_of
 from whit.nn.state.source import CUT_OFF, Source, checked_shape, open_source
 from whit.tensor import Tensor
 
@@ -199,13 +201,15 @@ def _load_index(path: Path) -> dict[str, Tensor]:
 # ---- saving
 
 
-def safe_save(
-    tensors: Mapping[str, Tensor], fn: str | os.PathLike[str], metadata: Mapping[str, str] | None = None
-) -> None:
-    """Writes tensors by name to a file. The path holds the old file or the new one, never a part of it."""
+def safe_save(tensors: Any, fn: str | os.PathLike[str], metadata: Mapping[str, str] | None = None) -> None:
+    """Writes tensors by name to a file. The path holds the old file or the new one, never a part of it.
+
+    Tensors in nested containers have the names that `get_state_dict` gives them, as "layers.0.weight", under which
+    `load_state_dict` finds them again.
+    """
     path = Path(os.fspath(fn))
     # Larger elements first, so that all are aligned; as in the format's own library.
-    ordered = sorted(tensors.items(), key=lambda item: (-_dtype_of(*item).itemsize, item[0]))
+    ordered = sorted(_named(tensors).items(), key=lambda item: (-_dtype_of(*item).itemsize, item[0]))
     header: dict[str, Any] = {"__metadata__": _text(metadata)} if metadata else {}
     place = 0
     for name, tensor in ordered:
@@ -223,6 +227,32 @@ def safe_save(
     write_safely(path, 8 + len(text) + place, lambda file: file.writelines(parts))
 
 
+def _named(tensors: Any) -> Mapping[str, Tensor]:
+    """Tensors by name, of any container. What would be lost is an error."""
+    if isinstance(tensors, Mapping) and not any(opened(value) for value in tensors.values()):
+        return tensors
+    if opened(tensors) is None:
+        raise ArgumentError(
+            f"safe_save: a {type(tensors).__name__} is no container of tensors",
+            fix="nn.state.get_state_dict(model) gives the tensors of a model by name.",
+        )
+    found: dict[str, Tensor] = {}
+    for name, value in _inside("", tensors):
+        if name in found:
+            raise ArgumentError(f'safe_save: two tensors are called "{name}"', fix="Rename one of them.")
+        found[name] = value
+    return found
+
+
+def _inside(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """What is in a container, each under the names of the places on the way."""
+    if isinstance(value, Tensor) or opened(value) is None:
+        yield name, value
+        return
+    for place, part in parts_of(value):
+        yield from _inside(f"{name}.{place}" if name else place, part)
+
+
 def _parts(header: bytes, tensors: list[tuple[str, Tensor]]) -> Iterator[bytes | memoryview]:
     """The file piece by piece: one tensor at a time is in memory."""
     yield header
@@ -235,7 +265,10 @@ def _dtype_of(name: str, tensor: Any) -> DType:
     if not isinstance(name, str) or name == "__metadata__":
         raise ArgumentError(f"safe_save: {name!r} cannot be the name of a tensor", fix="Use another one.")
     if not isinstance(tensor, Tensor):
-        raise ArgumentError(f'safe_save: "{name}" is a {type(tensor).__name__}', fix="Only tensors can be saved.")
+        raise ArgumentError(
+            f'safe_save: "{name}" is a {type(tensor).__name__}',
+            fix="Only tensors can be saved; texts go into `metadata`.",
+        )
     if tensor.dtype not in NAMES:
         raise DTypeError(
             f'safe_save: "{name}" is {tensor.dtype.name}', f"known: {', '.join(NAMES.values())}", "Cast it."

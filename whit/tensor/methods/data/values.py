@@ -6,8 +6,10 @@ but keep the graph, so that a gradient can still be taken; what was computed is 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self
 
+from whit.containers import opened, parts_in
 from whit.dtype import DTypeLike, known_dtype
 from whit.engine.devices.device import is_disk, usable
 from whit.engine.memory.origins import Trail
@@ -87,15 +89,14 @@ class Values(Topic):
 
     # ---- computing
 
-    def realize(self, *lst: Core) -> Self:
-        """Computes this tensor and the others together; returns this one.
+    def realize(self, *lst: Any) -> Self:
+        """Computes this tensor and the others together; returns this one. Also tensors in containers.
 
         What is a view of another tensor that is still in use stays one: its memory is part of the other's.
         """
-        given: tuple[Core, ...] = (self, *lst)
-        for tensor in given:
-            if not isinstance(tensor, Core):
-                raise ArgumentError(f"realize: {tensor!r:.60} is no tensor", fix="Give tensors: Tensor.realize(a, b).")
+        given: Sequence[Core] = (self, *lst)
+        if any(not isinstance(each, Core) for each in given):
+            given = _inside(given)
         if current() is not None:
             for tensor in given:
                 _settle(tensor)
@@ -308,6 +309,19 @@ class Values(Topic):
             )
         self.realize()
         write_view(self.uop, expand_to(value, self.shape) if value.shape else broadcast_scalar(value, self.shape))
+
+
+def _inside(given: Sequence[Any]) -> list[Core]:
+    """The tensors of containers."""
+    found: list[Core] = []
+    for each in given:
+        tensors = parts_in(Core, each)
+        if not tensors and opened(each) is None:
+            raise ArgumentError(
+                f"realize: {each!r:.60} is no tensor", fix="Give tensors, or containers of them: Tensor.realize(a, b)."
+            )
+        found += tensors
+    return found
 
 
 def _stays_in_file(node: UOp) -> bool:

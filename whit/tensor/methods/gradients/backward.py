@@ -16,6 +16,7 @@ import weakref
 from collections.abc import Iterable
 from typing import Any, Self
 
+from whit.containers import flatten, parts_in
 from whit.engine.memory.origins import behind, cuts, note_gradient
 from whit.engine.programs.overlay import current
 from whit.engine.report.launch_names import made
@@ -39,11 +40,14 @@ class Backward(Topic):
 
     __slots__ = ()
 
-    def gradient(self, *targets: Core, gradient: Any = None) -> list[Self]:
+    def gradient(self, *targets: Any, gradient: Any = None) -> list[Any]:
         """The gradient of this scalar, or of sum(self * gradient), with respect to each target.
 
         Zeros for a target that this tensor was not computed from, or only by steps, comparisons and detached values.
+        The gradient of a container of tensors has the same places; None stands where a tensor is no float.
         """
+        if any(not isinstance(target, Core) for target in targets):
+            return self._gradient_of_containers(targets, gradient)
         for target in targets:
             _check_target("gradient", target)
         trace = current()
@@ -60,6 +64,20 @@ class Backward(Topic):
             found = [None if node is None else found.pop(0) for node in used]
         self._check_cuts("gradient", targets)
         return [self._gradient_of(target, node) for target, node in zip(targets, found, strict=True)]
+
+    def _gradient_of_containers(self, targets: tuple[Any, ...], gradient: Any) -> list[Any]:
+        """The same, where some targets are lists, dictionaries and other containers of tensors."""
+        for target in targets:
+            if not isinstance(target, Core) and not parts_in(Core, target):
+                raise ArgumentError(
+                    f"gradient: {target!r:.60} is no tensor",
+                    fix="Name the tensors to differentiate by, or lists and other containers of them.",
+                )
+        inside, structure = flatten(Core, targets)
+        wanted = [tensor for tensor in inside if tensor.dtype.is_float]
+        found = iter(self.gradient(*wanted, gradient=gradient))
+        result = structure.unflatten([next(found) if tensor.dtype.is_float else None for tensor in inside])
+        return list(result)
 
     def backward(self, gradient: Any = None) -> Self:
         """Adds the gradient of this scalar, or of sum(self * gradient), to `.grad` of the tensors it was made of."""
@@ -249,8 +267,6 @@ def _takes_gradient_outside(tensor: Core) -> bool:
 
 
 def _check_target(name: str, target: Any) -> None:
-    if not isinstance(target, Core):
-        raise ArgumentError(f"{name}: {target!r:.60} is no tensor", fix="Name the tensors to differentiate by.")
     if not target.dtype.is_float:
         raise DTypeError(
             f"{name}: a target is {target.dtype.name}, and only floats have gradients",
