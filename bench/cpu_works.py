@@ -22,7 +22,7 @@ try:
     import torch
     import torch.nn.functional as f
 except ImportError:
-    torch = f = None
+    torch = f = None  # type: ignore[assignment, unused-ignore]  # whether torch is installed
 
 M = 1 << 20
 Function = Callable[..., Any]

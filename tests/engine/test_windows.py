@@ -205,7 +205,7 @@ def test_sizes_are_part_of_the_program() -> None:
 def test_training_over_slices_is_one_program_a_step() -> None:
     x, y = Tensor(DATA / 240).realize(), Tensor(np.arange(ROWS) % 3).realize()
     model = nn.Linear(COLUMNS, 3)
-    opt = nn.optim.SGD([model.weight, model.bias], lr=0.1)  # type: ignore[list-item]
+    opt = nn.optim.SGD([model.weight, model.bias], lr=0.1)
 
     def step(i: int) -> None:
         opt.zero_grad()

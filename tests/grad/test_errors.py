@@ -22,7 +22,7 @@ WRONG: dict[str, tuple[Any, type[Exception], str]] = {
         DTypeError,
         "gradient: a target is int32, and only floats have gradients",
     ),
-    "a target that is no tensor": (lambda: x.sum().gradient(2.0), ArgumentError, "gradient: 2.0 is no tensor"),  # type: ignore[arg-type]
+    "a target that is no tensor": (lambda: x.sum().gradient(2.0), ArgumentError, "gradient: 2.0 is no tensor"),
     "no number": (lambda: (x * 2).gradient(x), ShapeError, r"a tensor of shape \(2,\) has no gradient, a number has"),
     "another shape": (
         lambda: (x * 2).gradient(x, gradient=values(1.0, 1.0, 1.0)),

@@ -239,7 +239,7 @@ def test_fused_training_gives_the_same_losses() -> None:
 def test_fused_parameters_are_still_the_model() -> None:
     model = nn.Linear(3, 2)
     before = model.weight.numpy()
-    optim.SGD([model.weight, model.bias], fused=True)  # type: ignore[list-item]
+    optim.SGD([model.weight, model.bias], fused=True)
     np.testing.assert_array_equal(model.weight.numpy(), before)
     nn.state.load_state_dict(model, {"weight": Tensor.ones(2, 3), "bias": Tensor.zeros(2)}, verbose=False)
     assert model(Tensor([[1.0, 2.0, 3.0]])).tolist() == [[6.0, 6.0]]
@@ -345,7 +345,7 @@ def test_parameters_that_need_no_gradient_are_left_out_and_others_are_marked() -
     [
         (lambda: optim.SGD([]), "SGD: there are no parameters: the list is empty"),
         (lambda: optim.Adam([Tensor([1.0], requires_grad=False)]), "all of them have requires_grad=False"),
-        (lambda: optim.Adam([1.0]), "Adam: parameter 0 is no tensor: 1.0"),  # type: ignore[list-item]
+        (lambda: optim.Adam([1.0]), "Adam: parameter 0 is no tensor: 1.0"),
         (lambda: optim.Adam([Tensor([1])]), "Adam: parameter 0 is int32, and only floats have gradients"),
         (lambda: optim.SGD([Tensor([1.0])] * 2), "parameters 0 and 1 are the same tensor, of shape (1,)"),
         (lambda: optim.SGD([Tensor([1.0])], lr=-1), "SGD: lr=-1"),

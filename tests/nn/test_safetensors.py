@@ -175,7 +175,7 @@ def test_bad_files_are_refused(data: bytes, message: str, tmp_path: Path) -> Non
 
 def test_what_cannot_be_saved(tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match=r'"x\.0" is a int'):
-        safe_save({"x": [1]}, tmp_path / "x")  # type: ignore[dict-item]
+        safe_save({"x": [1]}, tmp_path / "x")
     with pytest.raises(ArgumentError, match="cannot be the name"):
         safe_save({"__metadata__": Tensor([1.0])}, tmp_path / "x")
     with pytest.raises(ArgumentError, match="metadata is text"):

@@ -46,7 +46,7 @@ class StateOptions(TypedDict, total=False):
     differentiable: bool
 
 
-Params = Iterable[Tensor | tuple[str, Tensor] | Mapping[str, Any]]
+Params = Any  # tensors, with names or without; groups; containers of tensors
 
 
 class Optimizer:

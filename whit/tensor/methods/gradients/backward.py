@@ -14,7 +14,7 @@ from __future__ import annotations
 import functools
 import weakref
 from collections.abc import Iterable
-from typing import Any, Self
+from typing import Any, Self, overload
 
 from whit.containers import flatten, parts_in
 from whit.engine.memory.origins import behind, cuts, note_gradient
@@ -39,6 +39,12 @@ class Backward(Topic):
     """Reverse-mode differentiation."""
 
     __slots__ = ()
+
+    @overload
+    def gradient(self, *targets: Core, gradient: Any = None) -> list[Self]: ...
+
+    @overload
+    def gradient(self, *targets: Any, gradient: Any = None) -> list[Any]: ...
 
     def gradient(self, *targets: Any, gradient: Any = None) -> list[Any]:
         """The gradient of this scalar, or of sum(self * gradient), with respect to each target.
