@@ -18,7 +18,7 @@ from whit.numpy.data_types import *  # noqa: F403
 from whit.numpy.elementwise import *  # noqa: F403
 from whit.numpy.functions import *  # noqa: F403
 from whit.numpy.information import namespace_info as __array_namespace_info__
-from whit.numpy.linalg import matmul, matrix_transpose, outer, tensordot, vecdot
+from whit.numpy.linalg import cross, matmul, matrix_transpose, outer, tensordot, vecdot
 from whit.numpy.manipulation import *  # noqa: F403
 from whit.numpy.searching import *  # noqa: F403
 from whit.numpy.statistics import *  # noqa: F403
@@ -33,7 +33,7 @@ nan = math.nan
 newaxis = None
 pi = math.pi
 
-__all__ = ["dtype", "e", "euler_gamma", "fft", "inf", "linalg", "matmul", "matrix_transpose", "nan", "ndarray"]
+__all__ = ["cross", "dtype", "e", "euler_gamma", "fft", "inf", "linalg", "matmul", "matrix_transpose", "nan", "ndarray"]
 __all__ += ["__array_namespace_info__", "newaxis", "outer", "pi", "tensordot", "vecdot"]
 __all__ += creation.__all__
 __all__ += data_types.__all__

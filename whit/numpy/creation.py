@@ -72,8 +72,7 @@ def _shared(obj: Any) -> Tensor:
 def _made(obj: Any, dtype: DType | None, device: str | None) -> Tensor:
     """A tensor of data. Integers beyond the default dtype are int64."""
     if within(obj):
-        found = tensor_of(obj)
-        found = found if dtype is None or dtype is found.dtype else found.cast(dtype)
+        found = tensor_of(obj, dtype)
         return found if device is None else found.to(device)
     try:
         return Tensor(obj, device, dtype)
@@ -216,11 +215,11 @@ def meshgrid(*arrays: Any, indexing: str = "xy") -> tuple[Tensor, ...]:
     return given[0].meshgrid(*given[1:], indexing=indexing) if given else ()
 
 
-def tril(x: Any, /, *, k: int = 0) -> Tensor:
+def tril(x: Any, /, k: int = 0) -> Tensor:
     """The elements on and below a diagonal, zeros above it."""
     return tensor_of(x).tril(k)
 
 
-def triu(x: Any, /, *, k: int = 0) -> Tensor:
+def triu(x: Any, /, k: int = 0) -> Tensor:
     """The elements on and above a diagonal, zeros below it."""
     return tensor_of(x).triu(k)

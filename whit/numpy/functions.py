@@ -221,7 +221,7 @@ rint = unary("rint")
 sinc = unary("sinc")
 spacing = unary("spacing")
 
-append = binary("append")
+append = function("append")
 arctan2 = binary("arctan2")
 float_power = binary("float_power")
 fmax = binary("fmax")
@@ -311,9 +311,7 @@ setxor1d = function("setxor1d")
 swapaxes = function("swapaxes")
 trace = function("trace")
 trapezoid = function("trapezoid")
-tril_indices_from = function("tril_indices_from")
 trim_zeros = function("trim_zeros")
-triu_indices_from = function("triu_indices_from")
 union1d = function("union1d")
 unpackbits = function("unpackbits")
 unravel_index = function("unravel_index")
@@ -429,6 +427,16 @@ def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Tensor, ...]
 def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Tensor, ...]:
     """The positions on and above a diagonal of an n by m matrix, a row for each axis."""
     return tuple(Tensor.triu_indices(n, m, k))
+
+
+def tril_indices_from(x: Any, /, k: int = 0) -> tuple[Tensor, ...]:
+    """`tril_indices` of the shape of a matrix."""
+    return tuple(tensor_of(x).tril_indices_from(k))
+
+
+def triu_indices_from(x: Any, /, k: int = 0) -> tuple[Tensor, ...]:
+    """`triu_indices` of the shape of a matrix."""
+    return tuple(tensor_of(x).triu_indices_from(k))
 
 
 def block(arrays: Any, /) -> Tensor:

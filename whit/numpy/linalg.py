@@ -13,7 +13,7 @@ from whit.errors import ArgumentError, ShapeError
 from whit.ir.op import spell_shape
 from whit.numpy.data_types import finfo, result_type
 from whit.numpy.elementwise import is_complex
-from whit.numpy.operands import function, tensor_of, tensors, unary
+from whit.numpy.operands import function, listed, tensor_of, tensors, unary
 from whit.tensor import Tensor
 
 __all__ = [
@@ -84,7 +84,6 @@ det = unary("det")
 inv = unary("inv")
 matrix_transpose = unary("matrix_transpose")
 lstsq = function("lstsq")
-multi_dot = function("chain_matmul", "multi_dot")
 
 
 # ---- products
@@ -126,6 +125,12 @@ def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Tensor:
             "It has one size in both, and is counted from the end where their numbers of axes differ.",
         )
     return left.conj().vecdot(right, dim=axis)
+
+
+def multi_dot(arrays: Any, /) -> Tensor:
+    """The product of several matrices, in the order that takes the fewest multiplications (NumPy)."""
+    first, *rest = listed(arrays)
+    return first.chain_matmul(*rest)
 
 
 # ---- parts

@@ -58,7 +58,7 @@ def broadcast_to(x: Any, /, shape: Any) -> Tensor:
     return given.expand(sizes)
 
 
-def concat(arrays: Any, /, *, axis: int | None = 0) -> Tensor:
+def concat(arrays: Any, /, axis: int | None = 0) -> Tensor:
     """One after another along an axis that they have, in their common dtype; without an axis, all elements in a row."""
     given = _several("concat", arrays)
     parts = [each.flatten() for each in given] if axis is None else given
@@ -70,7 +70,7 @@ def concat(arrays: Any, /, *, axis: int | None = 0) -> Tensor:
 concatenate = concat  # NumPy's name
 
 
-def stack(arrays: Any, /, *, axis: int = 0) -> Tensor:
+def stack(arrays: Any, /, axis: int = 0) -> Tensor:
     """Arrays of one shape along a new axis, in their common dtype."""
     given = _several("stack", arrays)
     dtype = result_type(*given)
@@ -143,6 +143,6 @@ def tile(x: Any, repetitions: Any, /) -> Tensor:
     return tensor_of(x).tile(tuple(repetitions) if isinstance(repetitions, tuple | list) else (repetitions,))
 
 
-def unstack(x: Any, /, *, axis: int = 0) -> tuple[Tensor, ...]:
+def unstack(x: Any, /, axis: int = 0) -> tuple[Tensor, ...]:
     """The parts along an axis, without it."""
     return tensor_of(x).unbind(axis)

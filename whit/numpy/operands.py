@@ -22,13 +22,13 @@ Unary = Callable[[Any], Tensor]
 Binary = Callable[[Any, Any], Tensor]
 
 
-def tensor_of(value: Any) -> Tensor:
+def tensor_of(value: Any, dtype: DType | None = None) -> Tensor:
     """A tensor as it is; anything else that one can be made of; of a list with tensors in it their stack."""
     if isinstance(value, Tensor):
-        return value
+        return value if dtype is None or dtype is value.dtype else value.cast(dtype)
     if within(value):
-        return stacked([tensor_of(each) for each in value])
-    return Tensor(value)
+        return stacked([tensor_of(each, dtype) for each in value])
+    return Tensor(value, dtype=dtype)
 
 
 def within(value: Any) -> bool:
