@@ -66,8 +66,6 @@ TENSOR: Final = {
     "avg_pool1d": ("PyTorch", "`x.avg_pool2d(kernel_size=(2,))`, for any number of axes"),
     "layer_norm": ("PyTorch", "`x.layernorm()`"),
     "batch_norm": ("PyTorch", "`x.batchnorm(weight, bias, mean, invstd)`"),
-    "real": ("NumPy", "`x[..., 0]` of a transform: there are no complex dtypes (docs/linalg.md)"),
-    "imag": ("NumPy", "`x[..., 1]` of a transform: there are no complex dtypes (docs/linalg.md)"),
     "apply_": ("PyTorch", "functions of tensors: `where()` in place of if"),
     "map_": ("PyTorch", "functions of tensors: `where()` in place of if"),
     "to_sparse": ("PyTorch", "nothing: there are no sparse tensors"),
