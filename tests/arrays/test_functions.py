@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arrays import draws
-from arrays.strict import ALL, COMPLEX, FLOATS, NUMERIC, REAL, check
+from arrays.strict import ALL, COMPLEX, FLOATS, NUMERIC, REAL, TRANSFORMED, check
 
 FLOATING = FLOATS + COMPLEX
 CASES = {
@@ -88,19 +88,18 @@ CASES = {
     "fft.ifftshift": draws.shifting,
 }
 TRANSFORMS = {
-    "fft.fft": draws.transforming(COMPLEX),
-    "fft.ifft": draws.transforming(COMPLEX),
+    "fft.fft": draws.transforming(TRANSFORMED),
+    "fft.ifft": draws.transforming(TRANSFORMED),
     "fft.rfft": draws.transforming(FLOATS),
-    "fft.irfft": draws.transforming(COMPLEX),
-    "fft.hfft": draws.transforming(COMPLEX),
+    "fft.irfft": draws.transforming(TRANSFORMED),
+    "fft.hfft": draws.transforming(TRANSFORMED),
     "fft.ihfft": draws.transforming(FLOATS),
-    "fft.fftn": draws.transforming_all(COMPLEX),
-    "fft.ifftn": draws.transforming_all(COMPLEX),
+    "fft.fftn": draws.transforming_all(TRANSFORMED),
+    "fft.ifftn": draws.transforming_all(TRANSFORMED),
     "fft.rfftn": draws.transforming_all(FLOATS),
-    "fft.irfftn": draws.transforming_all(COMPLEX),
+    "fft.irfftn": draws.transforming_all(TRANSFORMED),
 }
-CASES |= TRANSFORMS if COMPLEX else {}
-SCALE = {"float32": 4.0}
+CASES |= TRANSFORMS if TRANSFORMED else {}
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from whit.dtype import DTypeLike, dtypes, to_dtype
+from whit.dtype import DTypeLike, complex_dtype, dtypes, to_dtype
 from whit.errors import ArgumentError
 from whit.numpy.operands import tensor_of
 from whit.tensor import Tensor
@@ -39,9 +39,7 @@ _OTHER_WAY = {None: "forward", "backward": "forward", "forward": "backward", "or
 def _complex(x: Any) -> Tensor:
     """Numbers as complex ones."""
     given = tensor_of(x)
-    if given.dtype.kind == "complex":
-        return given
-    return given.cast(to_dtype("complex128" if given.dtype is dtypes.float64 else "complex64"))
+    return given if given.dtype.is_complex else given.cast(complex_dtype(given.dtype))
 
 
 def fft(x: Any, /, n: int | None = None, axis: int = -1, norm: str | None = "backward") -> Tensor:
