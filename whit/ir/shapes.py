@@ -262,9 +262,7 @@ def _check_reducer(op: Op, value: Any, by: Any) -> None:
         raise ArgumentError(f"{op.name}: {by} cannot combine elements", fix="Use ADD, MUL, MAX, MIN, AND or OR.")
     if value.dtype.is_complex and by.name != "add":
         raise DTypeError(
-            f"{op.name}: complex numbers are combined by add, not {by.name}",
-            where_made((value,)),
-            "Multiply halves; what needs an order has none.",
+            f"{op.name}: complex numbers are combined by add, not {by.name}", fix="Use real numbers: z.real, z.abs()."
         )
     by.dtype(by, (value, value), None)
 
@@ -309,7 +307,7 @@ def check_sort(op: Op, src: Sources, arg: Any) -> None:
     """Keys and what goes with them, and either an axis, or a range, a position and memory to work in."""
     key, value, *rest = src
     if key.dtype.is_complex:
-        raise DTypeError("sort: complex numbers have no order", where_made(src), "Sort by their abs(), or a part.")
+        raise DTypeError("sort: complex numbers have no order", fix="Sort by their abs(), or by a part.")
     if (arg.axis is None) != bool(rest):
         raise ArgumentError("sort: give either an axis or a range", fix="An axis before ranges exist, a range after.")
     if rest and (len(rest) < 2 or rest[0].op.name != "range" or not rest[1].dtype.is_int):
@@ -581,9 +579,7 @@ def check_bitcast(op: Op, src: Sources, arg: Any) -> None:
     old = src[0].dtype
     if old.is_complex or arg.is_complex:
         raise DTypeError(
-            f"bitcast: {old.name} as {arg.name}: complex numbers are no bits",
-            where_made(src),
-            "Take their parts: REAL and IMAG, COMPLEX.",
+            f"bitcast: {old.name} as {arg.name}: complex numbers are no bits", fix="Take their parts, z.view_as_real()."
         )
     if old.bitsize != arg.bitsize or dtypes.void in (old, arg) or dtypes.weakint in (old, arg):
         raise DTypeError(
