@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arrays import draws
-from arrays.strict import ALL, COMPLEX, FLOATS, NUMERIC, REAL, TRANSFORMED, check
+from arrays.strict import ALL, COMPLEX, FLOATS, NUMERIC, REAL, check
 
 FLOATING = FLOATS + COMPLEX
 CASES = {
@@ -86,20 +86,17 @@ CASES = {
     "fft.rfftfreq": draws.frequencies,
     "fft.fftshift": draws.shifting,
     "fft.ifftshift": draws.shifting,
-}
-TRANSFORMS = {
-    "fft.fft": draws.transforming(TRANSFORMED),
-    "fft.ifft": draws.transforming(TRANSFORMED),
+    "fft.fft": draws.transforming(COMPLEX),
+    "fft.ifft": draws.transforming(COMPLEX),
     "fft.rfft": draws.transforming(FLOATS),
-    "fft.irfft": draws.transforming(TRANSFORMED),
-    "fft.hfft": draws.transforming(TRANSFORMED),
+    "fft.irfft": draws.transforming(COMPLEX),
+    "fft.hfft": draws.transforming(COMPLEX),
     "fft.ihfft": draws.transforming(FLOATS),
-    "fft.fftn": draws.transforming_all(TRANSFORMED),
-    "fft.ifftn": draws.transforming_all(TRANSFORMED),
+    "fft.fftn": draws.transforming_all(COMPLEX),
+    "fft.ifftn": draws.transforming_all(COMPLEX),
     "fft.rfftn": draws.transforming_all(FLOATS),
-    "fft.irfftn": draws.transforming_all(TRANSFORMED),
+    "fft.irfftn": draws.transforming_all(COMPLEX),
 }
-CASES |= TRANSFORMS if TRANSFORMED else {}
 
 
 @pytest.mark.parametrize("name", CASES)
