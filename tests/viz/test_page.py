@@ -246,7 +246,7 @@ def test_serving_ends_quietly(recorded: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "say what you want to know: list, top"),
+        ([], "say what you want to know: list, layers, top"),
         (["--serve", "list"], "--serve and list do not go together"),
         (["--serve", "--html", "x"], "--serve and --html do not go together"),
         (["--port", "70000", "--serve"], "invalid _port value: '70000'"),

@@ -1,0 +1,93 @@
+"""The layers of a model as they are seen while somebody watches: class, parameters, and what gives values to what.
+
+    blocks.0.attn.qkv   Linear   weight float32(96, 32), bias float32(96,)     blocks.0.ln1 -> blocks.0.attn.qkv
+
+A layer is noted when its method makes a tensor (`whit.tensor.place`), under the path by which its parameters are named;
+so nothing has to be registered, and any class is a layer. Nothing is kept alive: parameters are known by what they look
+like, their memories weakly.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Any
+
+from whit.cache import register_cache
+from whit.ir import ops
+from whit.ir.uop import UOp
+from whit.records import dataclass, field
+
+if TYPE_CHECKING:
+    from whit.engine.report.user_place import Place
+
+MOST_LAYERS = 10_000
+
+
+@dataclass(slots=True)
+class Layer:
+    """One layer, known by its path."""
+
+    path: str
+    kind: str  # the name of its class
+    parameters: dict[str, tuple[str, tuple[int, ...], int]] = field(default_factory=dict)  # dtype, shape, bytes
+    seen: int = 0  # how often it has made a tensor
+
+
+layers: dict[str, Layer] = {}
+flows: dict[tuple[str, str], None] = {}  # from one layer to another, in the forward pass
+_paths: weakref.WeakKeyDictionary[UOp, str] = weakref.WeakKeyDictionary()  # BUFFER -> "head.weight"
+register_cache(layers.clear, "engine.layers")
+register_cache(flows.clear, "engine.flows")
+register_cache(_paths.clear, "engine.parameter_paths")
+
+
+def note_layer(path: str, owner: Any) -> None:
+    """A method of this object has made a tensor."""
+    found = layers.get(path)
+    kind = type(owner).__name__
+    if found is None or found.kind != kind:
+        if len(layers) >= MOST_LAYERS:
+            return
+        found = layers[path] = Layer(path, kind)
+    found.seen += 1
+    for name, value in vars(owner).items():
+        if hasattr(type(value), "uop"):
+            node = value.uop
+            while node.op is ops.AFTER:  # written to, and not computed yet
+                node = node.src[0]
+            if node.op is ops.BUFFER:
+                _paths[node] = f"{path}.{name}" if path else name
+            if name not in found.parameters and all(type(size) is int for size in node.shape):
+                sizes = tuple(int(size) for size in node.shape)
+                count = node.dtype.itemsize
+                for size in sizes:
+                    count *= size
+                found.parameters[name] = (node.dtype.name, sizes, count)
+
+
+def parameter_path(memory: UOp | None) -> str:
+    """The path of the parameter in a memory: "head.weight"; "" if it is none."""
+    return "" if memory is None else _paths.get(memory, "")
+
+
+def note_flow(graph: UOp, owners: Mapping[UOp, Place], data: Collection[UOp]) -> None:
+    """Which layers of a graph use what others made, gradients and optimisers left out. `data`: the PARAMs that are no
+    numbers; what is computed from numbers alone is shared by layers that share nothing else."""
+    given: set[UOp] = set(data)
+    for node in graph.topological():
+        if not given.isdisjoint(node.src):
+            given.add(node)
+        place = owners.get(node)
+        if place is None or place[4] or type(place[2]) is not str:
+            continue
+        for source in node.src:
+            before = owners.get(source)
+            if (
+                before is not None
+                and source in given
+                and before[3] != place[3]
+                and not before[4]
+                and type(before[2]) is str
+            ):
+                flows[before[3], place[3]] = None
