@@ -70,14 +70,12 @@ def test_layers_have_classes_and_parameters(trace: Trace) -> None:
 
 
 def test_values_flow_from_layer_to_layer(trace: Trace) -> None:
-    wanted = {("table", "blocks.0.norm"), ("table", "blocks.0"), ("blocks.0", "blocks.1.norm"), ("blocks.1", "head")}
+    """What a block does itself is its relu between its layers, and after them the sum."""
+    wanted = {("table", "blocks.0.norm"), ("table", "blocks.0#2"), ("blocks.0#2", "blocks.1.norm")}
+    wanted |= {("blocks.0#2", "blocks.1#2"), ("blocks.1#2", "head")}
     for i in range(2):
-        wanted |= {(f"blocks.{i}.norm", f"blocks.{i}.up"), (f"blocks.{i}.down", f"blocks.{i}")}
-        wanted |= {
-            (f"blocks.{i}.up", f"blocks.{i}"),
-            (f"blocks.{i}", f"blocks.{i}.down"),
-        }  # its relu is the block's own
-    wanted |= {("blocks.0", "blocks.1")}
+        wanted |= {(f"blocks.{i}.norm", f"blocks.{i}.up"), (f"blocks.{i}.down", f"blocks.{i}#2")}
+        wanted |= {(f"blocks.{i}.up", f"blocks.{i}"), (f"blocks.{i}", f"blocks.{i}.down")}
     assert set(trace.flows) == wanted
 
 

@@ -18,7 +18,7 @@ from typing import Any
 from whit.config import settings_key
 from whit.engine.report.launch_names import running_names
 from whit.engine.report.launch_words import OUTSIDE, LaunchName
-from whit.engine.report.layers import flows, layers
+from whit.engine.report.layers import flows, layer_of, layers
 from whit.ir.op import spell_shape
 from whit.ir.uop import UOp
 from whit.recording import Told, hooks
@@ -188,8 +188,9 @@ class Recorder:
             if self._layers.get(path) != text:
                 self._layers[path] = text
                 self.writer.add("layer", path=path, kind=layer.kind, parameters=rows)
-        written = self._layers.keys()
-        pairs = [pair for pair in list(flows) if pair not in self._flows and written >= set(pair)]
+        pairs = [
+            pair for pair in list(flows) if pair not in self._flows and self._layers.keys() >= set(map(layer_of, pair))
+        ]
         if pairs:
             self._flows.update(pairs)
             self.writer.add("flow", pairs=[list(pair) for pair in pairs])

@@ -66,6 +66,11 @@ def note_layer(path: str, owner: Any) -> None:
                 found.parameters[name] = (node.dtype.name, sizes, count)
 
 
+def layer_of(part: str) -> str:
+    """The path of the layer that something is a part of: "blocks.0" of "blocks.0#2"."""
+    return part.partition("#")[0]
+
+
 def parameter_path(memory: UOp | None) -> str:
     """The path of the parameter in a memory: "head.weight"; "" if it is none."""
     return "" if memory is None else _paths.get(memory, "")
@@ -73,21 +78,44 @@ def parameter_path(memory: UOp | None) -> str:
 
 def note_flow(graph: UOp, owners: Mapping[UOp, Place], data: Collection[UOp]) -> None:
     """Which layers of a graph use what others made, gradients and optimisers left out. `data`: the PARAMs that are no
-    numbers; what is computed from numbers alone is shared by layers that share nothing else."""
+    numbers; what is computed from numbers alone is shared by layers that share nothing else.
+
+    What a layer does itself before and after the layers inside of it are parts of it: "blocks.0", "blocks.0#2", ...
+    """
     given: set[UOp] = set(data)
+    paths = {place[3] for place in owners.values() if _is_forward(place)}
+    outer = {path for path in paths if any(other != path and _is_inside(other, path) for other in paths)}
+    parts: dict[UOp, int] = {}  # of nodes of layers, which part of the layer they are
+    left: dict[UOp, dict[str, int]] = {}  # the last part of each outer layer from which one came here by way of others
     for node in graph.topological():
-        if not given.isdisjoint(node.src):
-            given.add(node)
-        place = owners.get(node)
-        if place is None or place[4] or type(place[2]) is not str:
+        if given.isdisjoint(node.src) and node not in given:
             continue
+        given.add(node)
+        place = owners.get(node)
+        path = place[3] if place is not None and _is_forward(place) else None
+        before: dict[str, int] = {}
+        sources = [(source, owners[source][3]) for source in node.src if source in parts]
         for source in node.src:
-            before = owners.get(source)
-            if (
-                before is not None
-                and source in given
-                and before[3] != place[3]
-                and not before[4]
-                and type(before[2]) is str
-            ):
-                flows[before[3], place[3]] = None
+            for other, part in left.get(source, before).items():
+                before[other] = max(before.get(other, 0), part)
+        for source, other in sources:
+            if other != path and other in outer:
+                before[other] = max(before.get(other, 0), parts[source] + 1)
+        left[node] = before
+        if path is not None:
+            parts[node] = max([before.get(path, 0), *(parts[source] for source, other in sources if other == path)])
+            here = _part(path, parts[node])
+            flows.update(dict.fromkeys((there, here) for s, p in sources if (there := _part(p, parts[s])) != here))
+
+
+def _is_forward(place: Place) -> bool:
+    """Whether a layer that was watched made it in the forward pass."""
+    return not place[4] and type(place[2]) is str
+
+
+def _is_inside(path: str, outer: str) -> bool:
+    return not outer or path.startswith(f"{outer}.")
+
+
+def _part(path: str, number: int) -> str:
+    return f"{path}#{number + 1}" if number else path

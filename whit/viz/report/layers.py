@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from whit.engine.report.launch_words import OUTSIDE
+from whit.engine.report.layers import layer_of
 from whit.viz.model import Launch, Layer, Trace
 from whit.viz.report.table import Data, amount, ms, table
 
@@ -41,7 +42,7 @@ def layers_data(trace: Trace) -> Data:
             home["ns"][row["phase"]] += row["ns"]
             home["launches"] += row["runs"]
     _add_up(found)
-    flows = [list(pair) for pair in trace.flows if pair[0] in found and pair[1] in found]
+    flows = [list(pair) for pair in trace.flows if found.keys() >= set(map(layer_of, pair))]
     return {"layers": list(found.values()), "flows": flows, "rest": rest}
 
 
