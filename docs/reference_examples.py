@@ -598,4 +598,5 @@ NONE = {
     "fill_diagonal": "migration.md",
     "fill": "migration.md",
     "tofile": "data.md",
+    "show": "data.md",
 }

@@ -43,6 +43,14 @@ def line_of_caller() -> Place | None:
         called = code
 
 
+def what_made(place: Place | None) -> str:
+    """What the user called at a place: "softmax", or "softmax backward" of a gradient; "" where that is not known."""
+    if place is None or place[2] is None:
+        return ""
+    what = place[2] if isinstance(place[2], str) else spoken(place[2])
+    return f"{what} backward" if place[4] else what
+
+
 def user_method() -> str:
     """The method that the user called: "add" of `x + 1`."""
     frame, name = sys._getframe(1), ""

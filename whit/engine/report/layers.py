@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from whit.engine.report.user_place import Place
 
 MOST_LAYERS = 10_000
+NOTHING_LEFT: Mapping[str, int] = {}
 
 
 @dataclass(slots=True)
@@ -82,30 +83,44 @@ def note_flow(graph: UOp, owners: Mapping[UOp, Place], data: Collection[UOp]) ->
 
     What a layer does itself before and after the layers inside of it are parts of it: "blocks.0", "blocks.0#2", ...
     """
+    walk = _Flow(owners)
     given: set[UOp] = set(data)
-    paths = {place[3] for place in owners.values() if _is_forward(place)}
-    outer = {path for path in paths if any(other != path and _is_inside(other, path) for other in paths)}
-    parts: dict[UOp, int] = {}  # of nodes of layers, which part of the layer they are
-    left: dict[UOp, dict[str, int]] = {}  # the last part of each outer layer from which one came here by way of others
     for node in graph.topological():
-        if given.isdisjoint(node.src) and node not in given:
-            continue
-        given.add(node)
-        place = owners.get(node)
-        path = place[3] if place is not None and _is_forward(place) else None
-        before: dict[str, int] = {}
-        sources = [(source, owners[source][3]) for source in node.src if source in parts]
+        if node in given or not given.isdisjoint(node.src):
+            given.add(node)
+            walk.visit(node)
+
+
+class _Flow:
+    """The parts of layers that nodes belong to."""
+
+    def __init__(self, owners: Mapping[UOp, Place]) -> None:
+        self.paths = {node: place[3] for node, place in owners.items() if _is_forward(place)}
+        known = set(self.paths.values())
+        self.outer = {path for path in known if any(other != path and _is_inside(other, path) for other in known)}
+        self.parts: dict[UOp, int] = {}  # which part of its layer a node is
+        self.left: dict[UOp, dict[str, int]] = {}  # of each outer layer the part that follows on a way through others
+
+    def visit(self, node: UOp) -> None:
+        """One more node, after its sources."""
+        path = self.paths.get(node)
+        sources = [(self.paths[source], self.parts[source]) for source in node.src if source in self.parts]
+        after: dict[str, int] = {}
         for source in node.src:
-            for other, part in left.get(source, before).items():
-                before[other] = max(before.get(other, 0), part)
-        for source, other in sources:
-            if other != path and other in outer:
-                before[other] = max(before.get(other, 0), parts[source] + 1)
-        left[node] = before
+            _raise(after, self.left.get(source, NOTHING_LEFT))
+        _raise(after, {other: part + 1 for other, part in sources if other != path and other in self.outer})
+        self.left[node] = after
         if path is not None:
-            parts[node] = max([before.get(path, 0), *(parts[source] for source, other in sources if other == path)])
-            here = _part(path, parts[node])
-            flows.update(dict.fromkeys((there, here) for s, p in sources if (there := _part(p, parts[s])) != here))
+            number = max([after.get(path, 0), *(part for other, part in sources if other == path)])
+            self.parts[node] = number
+            found = {(_part(*source), _part(path, number)): None for source in sources}
+            flows.update({pair: None for pair in found if pair[0] != pair[1]})
+
+
+def _raise(numbers: dict[str, int], others: Mapping[str, int]) -> None:
+    """The larger of both, for each name."""
+    for name, number in others.items():
+        numbers[name] = max(numbers.get(name, 0), number)
 
 
 def _is_forward(place: Place) -> bool:
