@@ -460,7 +460,7 @@ def parametrised(state: Parametriser, graph: UOp, is_named: bool) -> Parametrise
     variables = tuple(state.variables.items())
     bound = {*state.variables, *state.bound_variables}
     unbound = frozenset(state.names - bound)
-    places = places_of(state.done) if watched or is_named else None
+    places = places_of(state.done, state.params) if watched or is_named else None
     assumptions = () if state.assumed is None else tuple(state.assumed.found)
     slots, again = tuple(state.slots), frozenset(state.again)
     return Parametrised(graph, state.outputs, slots, variables, unbound, again, assumptions, places)
