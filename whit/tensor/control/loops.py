@@ -9,8 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from whit.cache import register_cache
+from whit.config import settings_key
 from whit.containers import Structure
 from whit.dtype import dtypes
+from whit.engine.memory.storage import is_known
 from whit.errors import ArgumentError, DTypeError, NotSupportedError, ShapeError
 from whit.ir import ops
 from whit.ir.args import LoopArg
@@ -80,6 +83,72 @@ def counted(lower: Any, upper: Any, body: Callable[[Any, Any], Any], init: Any) 
     last = as_tensors(upper).cast(first.dtype)
     found = looped(lambda s: s[0] < last, lambda s: (s[0] + 1, body(s[0], s[1])), (first, init))
     return found[1]
+
+
+Steps = Callable[..., Sequence[Any]]
+_pure: dict[tuple[Any, ...], tuple[UOp, tuple[UOp, ...]] | None] = {}  # -> the function, and numbers that it reads
+register_cache(_pure.clear, "tensor.pure_steps")
+
+
+def scan_pure(
+    step: Steps, inputs: Sequence[Any], states: Sequence[Any], others: Sequence[Any], is_reversed: bool
+) -> tuple[list[Any], list[Any]]:
+    """(states, outputs) of `states, outputs = step(inputs, states, others)`, a function of nothing but tensors, some of
+    `others` being None. It runs once for all calls with tensors of the same kind."""
+    length = _length("scan", list(inputs), None)
+    given = [tensor for tensor in others if tensor is not None]
+    key = (
+        step,
+        settings_key(),
+        _kinds(states),
+        _kinds(inputs, 1),
+        tuple([_kinds([t]) if t is not None else None for t in others]),
+    )
+    if key not in _pure:
+        _pure[key] = _pure_function(step, inputs, states, others)
+    found = _pure[key]
+    if found is None or length == 0:
+        return _pure_written_out(step, inputs, states, others, length, is_reversed)
+    function, numbers = found
+    is_known = isinstance(length, int)
+    sizes = () if is_known else (as_index(length),)
+    operands = [tensor.uop for tensor in (*states, *inputs, *given)]
+    arg = LoopArg("scan", len(states), len(inputs), length if is_known else None, is_reversed)
+    loop = make(ops.LOOP, (function, *operands, *numbers, *sizes), arg)
+    items = [states[0]._wrap(make(ops.ITEM, (loop,), place)) for place in range(len(function.src[0].src))]
+    return items[: len(states)], items[len(states) :]
+
+
+def _kinds(tensors: Sequence[Any], first: int = 0) -> tuple[Any, ...]:
+    return tuple([None if t is None else (t.dtype, t.shape[first:], t.device) for t in tensors])
+
+
+def _pure_function(
+    step: Steps, inputs: Sequence[Any], states: Sequence[Any], others: Sequence[Any]
+) -> tuple[UOp, tuple[UOp, ...]] | None:
+    """The FUNCTION of a step, and the numbers that it reads; None if it has symbolic sizes."""
+    parts = [stand_in_for(each, each.shape[1:]) for each in inputs]
+    inside = [stand_in_for(each, each.shape) for each in states]
+    constants = [None if each is None else stand_in_for(each, each.shape) for each in others]
+    given = [*inside, *parts, *flatten_tensors(constants)[0]]
+    if not all(is_known(tensor.shape) for tensor in given):
+        return None
+    body = Body.trace("scan", lambda *rows: step(*rows), (parts, inside, constants), Draws())
+    numbers: dict[UOp, UOp] = {}
+    return body.function([tensor.uop for tensor in given], body.members, numbers), tuple(numbers)
+
+
+def _pure_written_out(
+    step: Steps, inputs: Sequence[Any], states: Sequence[Any], others: Sequence[Any], length: Size, is_reversed: bool
+) -> tuple[list[Any], list[Any]]:
+    if not isinstance(length, int):
+        raise NotSupportedError("scan: a step of symbolic sizes, and a symbolic length", fix="Bind one to a number.")
+    rows = []
+    for t in reversed(range(length)) if is_reversed else range(length):
+        states, outputs = step([each[t] for each in inputs], list(states), list(others))
+        rows.append(outputs)
+    ordered = rows[::-1] if is_reversed else rows
+    return list(states), [first.stack(*more) for first, *more in zip(*ordered, strict=True)]
 
 
 def _length(what: str, xs: Any, length: Any) -> Size:
