@@ -27,6 +27,7 @@ from whit.ir.uop import UOp, make
 from whit.transform.calls import call_gradients
 from whit.transform.flow import TRANSPARENT, is_smooth
 from whit.transform.formulas import RESTATED, formula_gradients, is_holomorphic
+from whit.transform.loops import loop_gradients, smooth_operands
 
 MANY_PIECES = 16  # pieces of a gradient that are not added one by one
 
@@ -96,6 +97,8 @@ class _Walk:
             return rest[:1]
         if node.op is ops.CALL:
             return rest
+        if node.op is ops.LOOP:
+            return smooth_operands(node)
         return (value,) if node.op is ops.RECOMPUTE else node.src
 
     def give(self, node: UOp, piece: UOp, place: Any = None) -> None:
@@ -113,7 +116,7 @@ class _Walk:
         """All that has arrived at a node, now that its users are done; None if nothing has. For members of a group a
         tuple, for results of a call a dictionary."""
         members = self.members.pop(node, None)
-        if members is not None and node.op is ops.CALL:
+        if members is not None and node.op in (ops.CALL, ops.LOOP):
             return members
         if members is not None:
             value = node.src[0] if node.op is ops.FORMULA else node
@@ -142,6 +145,11 @@ class _Walk:
         """What each source gets."""
         if node.op is ops.GROUP:
             return dy  # type: ignore[no-any-return]
+        if node.op is ops.LOOP:
+            first = node.arg.functions + (node.arg.kind == "cond")
+            count = len(smooth_operands(node))
+            places = [place for place in range(first, first + count) if node.src[place] in self.on_path]
+            return loop_gradients(node, dy, places, gradients_of)
         if type(dy) is dict:
             wanted = tuple(place for place, argument in enumerate(node.src[1:]) if argument in self.on_path)
             return [None, *call_gradients(node, dy, wanted, gradients_of)]
