@@ -104,7 +104,6 @@ WHIT: Final = {
     "functional_call": ("PyTorch", "`nn.state.functional_call`"),
     "tree_map": ("JAX", "`map_tensors(function, *containers)`"),
     "tree_util": ("JAX", "`map_tensors`, `register_container`"),
-    "numpy": ("JAX", "methods of Tensor"),
     "lax": ("JAX", "methods of Tensor; `where()` in place of cond"),
     "save": ("PyTorch", "`nn.state.safe_save(nn.state.get_state_dict(model), path)`"),
     "load": ("PyTorch", "`nn.state.safe_load(path)`, or `nn.state.torch_load(path)`"),
@@ -113,7 +112,7 @@ WHIT: Final = {
     "set_default_device": ("PyTorch", '`Device.DEFAULT = "CUDA"`'),
     "is_tensor": ("PyTorch", "`isinstance(x, Tensor)`"),
     "random": ("NumPy", "`Tensor.rand`, `Tensor.randn`, `Tensor.randint` ..."),
-    "linalg": ("NumPy", "methods: `x.inv()`, `x.svd()` (docs/linalg.md)"),
+    "linalg": ("NumPy", "`whit.numpy.linalg`, or methods: `x.inv()`, `x.svd()` (docs/linalg.md)"),
     "optim": ("PyTorch", "`from whit.nn import optim`"),
     "utils": ("PyTorch", "`whit.checkpoint`, `whit.fetch`; batches are slices of tensors"),
 }

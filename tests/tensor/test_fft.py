@@ -171,3 +171,7 @@ def test_mistakes_are_told(name: str) -> None:
     with pytest.raises(kind) as caught:
         call()
     assert message in str(caught.value)
+
+
+def test_small_frequencies_are_as_exact_as_large_ones() -> None:
+    np.testing.assert_allclose(Tensor.fftfreq(1001, 0.1).numpy(), np.fft.fftfreq(1001, 0.1), rtol=2e-7)

@@ -28,6 +28,7 @@ from whit.ir.sizes import is_size, reach, settled
 from whit.ir.uop import UOp
 from whit.tensor.family import Family
 from whit.tensor.place import Place, line_of_caller, spell_place, user_method
+from whit.tensor.size import size_answer
 
 _new = object.__new__
 
@@ -201,9 +202,10 @@ class Core(Overlaid):
         """Where the elements are, or will be."""
         return self.uop.device or self._wanted or Device.DEFAULT
 
-    def size(self, dim: int | None = None) -> Any:
-        """The shape, or the size of one axis."""
-        return self.shape if dim is None else self.shape[self._axis("size", dim, scalars=False)]
+    @property
+    def size(self) -> Any:
+        """The number of elements (NumPy); called, `x.size()`, the shape, and `x.size(1)` the size of an axis."""
+        return size_answer(self)
 
     def numel(self) -> Any:
         """The number of elements."""

@@ -136,20 +136,21 @@ class Arrays(Topic):
         return not bool(self.ne(right).any().item())
 
     def unique_values(self) -> Self:
-        """The different elements, in order."""
-        return self.unique()  # type: ignore[attr-defined,no-any-return]
+        """The different elements, in order. NaNs differ from each other."""
+        return self.unique(equal_nan=False)  # type: ignore[attr-defined,no-any-return]
 
     def unique_counts(self) -> tuple[Self, Self]:
-        """The different elements, and how often each occurs."""
-        return self.unique(return_counts=True)  # type: ignore[attr-defined,no-any-return]
+        """The different elements, and how often each occurs. NaNs differ from each other."""
+        return self.unique(return_counts=True, equal_nan=False)  # type: ignore[attr-defined,no-any-return]
 
     def unique_inverse(self) -> tuple[Self, Self]:
-        """The different elements, and for each element which of them it is."""
-        return self.unique(return_inverse=True)  # type: ignore[attr-defined,no-any-return]
+        """The different elements, and for each element which of them it is. NaNs differ from each other."""
+        return self.unique(return_inverse=True, equal_nan=False)  # type: ignore[attr-defined,no-any-return]
 
     def unique_all(self) -> tuple[Self, Self, Self, Self]:
-        """The different elements, where each is first, for each element which of them it is, and how often each is."""
-        return self.unique(True, True, return_index=True)  # type: ignore[attr-defined,no-any-return]
+        """The different elements, where each is first, for each element which of them it is, and how often each is.
+        NaNs differ from each other."""
+        return self.unique(True, True, return_index=True, equal_nan=False)  # type: ignore[attr-defined,no-any-return]
 
     @property
     def flat(self) -> Self:

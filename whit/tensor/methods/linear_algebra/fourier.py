@@ -368,7 +368,7 @@ class Fourier(Topic):
     @classmethod
     def fftfreq(cls, n: int, d: float = 1.0, **kw: Any) -> Self:
         """The frequencies of `fft` in cycles a unit, samples being `d` apart: 0, 1, ... and then the negative ones."""
-        return (cls.arange(n, **kw) + n // 2) % n * (1 / (n * d)) - (n // 2) / (n * d)
+        return ((cls.arange(n, **kw) + n // 2) % n - n // 2) * (1 / (n * d))
 
     @classmethod
     def rfftfreq(cls, n: int, d: float = 1.0, **kw: Any) -> Self:
