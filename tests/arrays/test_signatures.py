@@ -167,3 +167,13 @@ def test_wrong_questions_are_errors() -> None:
     with pytest.raises(IndexError, match="no axis 3"):
         x.size(3)
     assert Tensor is xp.ndarray
+
+
+def test_libraries_find_the_namespace() -> None:
+    compat = pytest.importorskip("array_api_compat")
+    x = xp.ones((2, 3))
+    assert compat.is_array_api_obj(x)
+    assert compat.array_namespace(x, xp.ones(1)) is xp
+    assert compat.size(x) == 6
+    assert compat.device(x) == x.device
+    assert compat.to_device(x, "CPU") is x
