@@ -619,4 +619,5 @@ NONE = {
     "fill_diagonal": "migration.md",
     "fill": "migration.md",
     "tofile": "data.md",
+    "show": "data.md",
 }

@@ -7,7 +7,7 @@ symbolic sizes follow in the sources (`filled`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from math import prod
 from typing import Any
 
@@ -508,7 +508,7 @@ def shuffle(op: Op, src: Sources, arg: Any) -> Shape:
 
 def _member(op: Op, src: Sources, arg: Any) -> Any:
     (node,) = src
-    if node.op.name == "call":
+    if node.op.name in ("call", "loop"):
         node = node.src[0].src[0]
     elif node.op.name == "formula":
         node = node.src[0]
@@ -523,8 +523,48 @@ def item_dtype(op: Op, src: Sources, arg: Any) -> DType:
 
 
 def item(op: Op, src: Sources, arg: Any) -> Shape:
-    """The shape of the member."""
-    return _member(op, src, arg).shape  # type: ignore[no-any-return]
+    """The shape of the member; of what a loop returns for each step, with an axis of steps in front."""
+    shape = _member(op, src, arg).shape
+    (node,) = src
+    if node.op.name != "loop" or node.arg.kind != "scan" or arg < node.arg.carries:
+        return shape  # type: ignore[no-any-return]
+    return (settled(node.src[-1]) if node.arg.length is None else node.arg.length, *shape)
+
+
+def check_loop(op: Op, src: Sources, arg: Any) -> None:
+    """Functions that fit the operands and one another."""
+    functions, operands = src[: arg.functions], src[arg.functions :]
+    if arg.length is None:
+        *operands, size = operands  # type: ignore[assignment]
+        if size.dtype is not dtypes.weakint or size.shape:
+            raise dtype_error(op, (size,), "a length is a scalar of dtype weakint", "Cast it to dtypes.weakint.")
+    given = operands[1:] if arg.kind == "cond" else operands
+    for function in functions:
+        if function.op.name != "function" or function.src[0].op.name != "group":
+            raise ArgumentError(f"loop: {function.short()} is no function of several values", fix="Give a FUNCTION.")
+        for param in function.arg.params:
+            _check_operand(src, param, given, arg)
+    for operand, result in zip(operands[: arg.carries], functions[0].src[0].src, strict=False):
+        if (operand.dtype, operand.shape) != (result.dtype, result.shape):
+            raise ShapeError(
+                f"loop: a state is {operand.dtype.name}{spell_shape(operand.shape)}, and after a step "
+                f"{result.dtype.name}{spell_shape(result.shape)}",
+                where_made(src),
+                "A step returns states as it gets them.",
+            )
+
+
+def _check_operand(src: Sources, param: Any, given: Sequence[Any], arg: Any) -> None:
+    """An operand is what a param stands for, or has it as parts."""
+    operand = given[param.slot] if param.slot < len(given) else None
+    is_input = arg.carries <= param.slot < arg.carries + arg.inputs
+    shape = None if operand is None else operand.shape[1:] if is_input else operand.shape
+    if operand is None or shape != param.shape or operand.dtype is not param.dtype:
+        raise ShapeError(
+            f"loop: the operand in place {param.slot} is {'missing' if operand is None else operand.short()}",
+            where_made(src),
+            f"Pass what the param is: {param.dtype.name}{param.shape}.",
+        )
 
 
 def check_call(op: Op, src: Sources, arg: Any) -> None:

@@ -111,7 +111,7 @@ def _reverse_scans(graph: UOp, job: Job) -> UOp:
 
 
 def _cut_calls(graph: UOp, job: Job) -> UOp:
-    if not any(node.op is ops.CALL for node in graph.topological()):
+    if not any(node.op is ops.CALL or node.op is ops.LOOP for node in graph.topological()):
         return graph
     job.traced = None  # kernels of functions compute something for each call
     from whit.schedule.calls import cut_calls  # lazy: few graphs call functions
@@ -125,6 +125,8 @@ def _settle_writes(graph: UOp, job: Job) -> UOp:
     job.homes = find_homes(job.settled)
     if job.traced is not None:
         job.traced.values += job.settled.outputs
+        for write, memory in job.settled.writes.items():
+            job.traced.values += [(memory, effect.src[1]) for effect in write.src[1:] if effect.op is ops.STORE]
     return graph
 
 

@@ -108,19 +108,17 @@ class Spectrogram(Fourier):
         """The signal of such transforms: windows added up where they overlap, divided by the squares of the window."""
         n_fft = whole("istft", "n_fft", n_fft, self._made())
         hop = n_fft // 4 if hop_length is None else whole("istft", "hop_length", hop_length, self._made())
-        if not self.dtype.is_complex and self.ndim in (3, 4) and self.shape[-1] == 2:
-            given = self._wrap(from_parts(self._wide()))
-            return given.istft(n_fft, hop, win_length, window, center, normalized, onesided, length, return_complex)
-        known = self.shape[-2] if self.ndim > 1 else 0
+        spectra = self._spectra()
+        known = spectra.shape[-2] if spectra.ndim > 1 else 0
         is_half = known != n_fft if onesided is None else onesided
-        if self.ndim not in (2, 3) or known != (n_fft // 2 + 1 if is_half else n_fft):
+        if spectra.ndim not in (2, 3) or known != (n_fft // 2 + 1 if is_half else n_fft):
             raise ShapeError(
                 f"istft: n_fft={n_fft} of {spell_shape(self.shape)}",
                 self._made(),
                 "It takes what stft() gives: (..., frequencies, frames).",
             )
         chosen = self._stft_window("istft", n_fft, win_length, window)
-        columns = self.transpose(-2, -1) * (n_fft**0.5 if normalized else 1.0)
+        columns = spectra.transpose(-2, -1) * (n_fft**0.5 if normalized else 1.0)
         frames = columns.irfft(n_fft) if is_half else columns.ifft()
         frames = frames if return_complex else frames.real
         count = frames.shape[-2]
@@ -133,6 +131,11 @@ class Spectrogram(Fourier):
         result = signal[..., start:end] / weight[start:end]
         missing = 0 if length is None else length - result.shape[-1]
         return result.pad([(0, 0)] * (result.ndim - 1) + [(0, missing)]) if missing > 0 else result
+
+    def _spectra(self) -> Self:
+        """Complex columns; also of what `stft` gives with return_complex=False."""
+        are_parts = not self.dtype.is_complex and self.ndim in (3, 4) and self.shape[-1] == 2
+        return self._wrap(from_parts(self._wide())) if are_parts else self
 
     def _added_up(self, frames: Self, hop: int, total: int) -> Self:
         """Frames added at places that are `hop` apart."""
