@@ -124,3 +124,11 @@ def test_wrong_calls_are_errors() -> None:
         xp.linalg.vecdot(xp.ones((2, 3)), xp.ones((2, 1)))
     with pytest.raises(ValueError, match="no square matrix"):
         xp.linalg.inv(xp.ones((2, 3)))
+
+
+@pytest.mark.parametrize("order", ["fro", "nuc", 1, 2, float("inf")])
+def test_norms_of_matrices_without_elements_are_zero(order: Any) -> None:
+    for shape in ((0, 0), (2, 0, 3), (3, 0)):
+        found = xp.linalg.matrix_norm(xp.zeros(shape), ord=order)
+        assert found.shape == shape[:-2]
+        assert found.tolist() == np.zeros(shape[:-2]).tolist()
