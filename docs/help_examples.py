@@ -200,6 +200,11 @@ GlobalCounters: GlobalCounters.reset(); y = (x * 2).realize(); GlobalCounters.ke
 TinyJit: double = TinyJit(lambda y: (y * 2).realize()); [double(x) for _ in range(3)][-1]
 checkpoint: checkpoint(lambda y: y.exp().sin(), v).shape
 clear_caches: whit.clear_caches()
+cond: whit.cond(v.sum() > 0, lambda y: y + 1, lambda y: y - 1, v)
+fori_loop: whit.fori_loop(0, 3, lambda i, y: y * 2, Tensor([1.0, 2.0]))
+map: whit.map(lambda row: row.sum(), x)
+scan: last, sums = whit.scan(lambda total, row: (total + row, total + row), Tensor([0.0, 0.0, 0.0]), x); sums
+while_loop: whit.while_loop(lambda y: y.sum() < 100, lambda y: y * 2, Tensor([1.0, 2.0]))
 function: square = whit.function(lambda y: y * y); square(v)
 getenv: whit.getenv("NOTHING_OF_THE_KIND", 3)
 grad: whit.grad(lambda y: (y**2).sum())(v)
