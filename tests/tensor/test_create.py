@@ -93,8 +93,6 @@ def test_tensors_of_tensors_and_nodes() -> None:
         (lambda: Tensor("abc"), ArgumentError, "cannot build a tensor of 'abc', a str"),
         (lambda: Tensor(["a"]), ArgumentError, "cannot build a tensor of 'a', a str"),
         (lambda: Tensor(object()), ArgumentError, "cannot build a tensor of"),
-        (lambda: Tensor([1 + 2j]), ArgumentError, "a complex"),
-        (lambda: Tensor(np.array([1 + 2j])), DTypeError, "cannot build a tensor of an array of complex128"),
         (lambda: Tensor(b"abc", dtype=dtypes.int16), ShapeError, "3 bytes are no whole number of int16"),
         (lambda: Tensor(pathlib.Path("/no/x")), FileNotFoundError, "file: /no/x cannot be opened"),
         (lambda: Tensor([1], dtype="flaot32"), DTypeError, "no dtype named 'flaot32'"),
