@@ -124,6 +124,8 @@ def _settle_writes(graph: UOp, job: Job) -> UOp:
     job.homes = find_homes(job.settled)
     if job.traced is not None:
         job.traced.values += job.settled.outputs
+        for write, memory in job.settled.writes.items():
+            job.traced.values += [(memory, effect.src[1]) for effect in write.src[1:] if effect.op is ops.STORE]
     return graph
 
 
