@@ -129,7 +129,7 @@ class Placed:
         names = [function.arg.name for function in self.functions]
         schedules = [_function(name, linear) for name, linear in zip(names, linears, strict=True)]
         body = make(ops.REPEAT, (*schedules, *params, *sizes), arg)
-        return body.function(f"{self.arg.kind} {names[0]}").call(*memories)
+        return body.function(f"{self.arg.kind}_{names[0]}").call(*memories)
 
 
 _OWN, _GIVEN = 1 << 20, 1 << 21  # numbers of operands while their places are not known
