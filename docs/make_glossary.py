@@ -338,8 +338,8 @@ OURS = (
     ),
     word(
         "loop",
-        "A function of a step that the graph has once, run again and again; in a schedule a REPEAT, which moves the params "
-        "of a step over memory.",
+        "A function of a step that the graph has once, run again and again; in a schedule a REPEAT, which moves the "
+        "params of a step over memory.",
         "whit/schedule/loops.py:Placed",
         "control-flow.md",
     ),
