@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 from whit.cache import register_cache
-from whit.errors import NotSupportedError, user_line
+from whit.errors import NotSupportedError
 from whit.ir import ops
 from whit.ir.args import LoopArg
 from whit.ir.batching import spread
@@ -69,8 +69,7 @@ def loop_gradients(loop: UOp, dy: dict[int, UOp], wanted: Sequence[int], reverse
     if loop.arg.kind == "while":
         raise NotSupportedError(
             "gradient: a while loop has none in reverse: nobody knows how many steps there will be to keep values of",
-            f"called at {user_line()}",
-            "Use scan or fori_loop with bounds that are known, or forward mode: jvp.",
+            fix="Use scan or fori_loop with bounds that are known, or forward mode: jvp.",
         )
     if loop.arg.kind == "cond":
         gradients = _of_choice(loop, dy, slots, reverse)
