@@ -97,5 +97,5 @@ def test_random_steps(seed: int) -> None:
     moves = tuple(tensor * 0.5 for tensor in given)
     agree(whit.jvp(loss(whit.scan), given, moves)[1], whit.jvp(loss(written_out), given, moves)[1], 1e-7)
     many = xs.stack(xs * 0.5)
-    mapped = [whit.vmap(lambda a, s=scan: loss(s)(a, *given[1:]))(many) for scan in (whit.scan, written_out)]
-    agree(*mapped, 1e-9)
+    mapped, wanted = [whit.vmap(lambda a, s=scan: loss(s)(a, *given[1:]))(many) for scan in (whit.scan, written_out)]
+    agree(mapped, wanted, 1e-9)
