@@ -376,7 +376,7 @@ shape: x.shape
 ndim: x.ndim
 dtype: x.dtype
 device: x.device
-size: x.size(), x.size(1)
+size: x.size, x.size(), x.size(1)
 numel: x.numel()
 element_size: x.element_size()
 nbytes: x.nbytes()
@@ -532,6 +532,7 @@ is_same_size: v.is_same_size(i)
 is_set_to: v.is_set_to(i)
 is_nonzero: Tensor(1).is_nonzero()
 itemsize: v.itemsize
+to_device: v.to_device("CPU").device
 tobytes: Tensor([1, 2], dtype="int16").tobytes()
 narrow_copy: v.narrow_copy(0, 1, 2)
 uniform_: v.clone().uniform_().shape

@@ -53,14 +53,19 @@ sys.modules.setdefault("whit.engine.jit", jit_module)
 
 if TYPE_CHECKING:
     from whit import nn as nn
+    from whit import numpy as numpy
 else:
 
     def __getattr__(name: str) -> ModuleType:
-        """`nn`, which is loaded when it is looked for; and what a name of another library is called here."""
+        """`nn` and `numpy`, loaded when they are looked for; and what a name of another library is called here."""
         if name == "nn":
             import whit.nn as found  # lazy: half of all programs need no layers
 
             return found
+        if name == "numpy":
+            import whit.numpy as arrays  # lazy: most programs need methods alone
+
+            return arrays
         for kind, owner in (("Tensor", Tensor), ("dtypes", dtypes)):
             if name not in WHIT and not name.startswith("_") and hasattr(owner, name):
                 raise AttributeError(f"whit has no `{name}`; instead: {kind}.{name}")
@@ -95,6 +100,7 @@ __all__ = [
     "linearize",
     "map_tensors",
     "nn",
+    "numpy",
     "profile",
     "register_container",
     "trace",

@@ -31,7 +31,7 @@ LAYERS = (
     ("device", "helpers", "uop"),
     ("tensor",),
     ("function", "jit"),
-    ("nn",),
+    ("nn", "numpy"),
     ("onnx", "llm", "models", "viz"),
     ("torch", "jax"),
     ("",),  # whit/__init__.py, which may import all of them and which none of them imports

@@ -260,6 +260,12 @@ def _axes_exist(op: Op, src: Sources, axes: Iterable[int]) -> None:
 def _check_reducer(op: Op, value: Any, by: Any) -> None:
     if not isinstance(by, Op) or by.identity is None:
         raise ArgumentError(f"{op.name}: {by} cannot combine elements", fix="Use ADD, MUL, MAX, MIN, AND or OR.")
+    if value.dtype.is_complex and by.name != "add":
+        raise DTypeError(
+            f"{op.name}: complex numbers are combined by add, not {by.name}",
+            where_made((value,)),
+            "Multiply halves; what needs an order has none.",
+        )
     by.dtype(by, (value, value), None)
 
 
@@ -302,6 +308,8 @@ def sort_dtype(op: Op, src: Sources, arg: Any) -> DType:
 def check_sort(op: Op, src: Sources, arg: Any) -> None:
     """Keys and what goes with them, and either an axis, or a range, a position and memory to work in."""
     key, value, *rest = src
+    if key.dtype.is_complex:
+        raise DTypeError("sort: complex numbers have no order", where_made(src), "Sort by their abs(), or a part.")
     if (arg.axis is None) != bool(rest):
         raise ArgumentError("sort: give either an axis or a range", fix="An axis before ranges exist, a range after.")
     if rest and (len(rest) < 2 or rest[0].op.name != "range" or not rest[1].dtype.is_int):
@@ -571,6 +579,12 @@ def check_cast(op: Op, src: Sources, arg: Any) -> None:
 def check_bitcast(op: Op, src: Sources, arg: Any) -> None:
     """Dtypes of one size."""
     old = src[0].dtype
+    if old.is_complex or arg.is_complex:
+        raise DTypeError(
+            f"bitcast: {old.name} as {arg.name}: complex numbers are no bits",
+            where_made(src),
+            "Take their parts: REAL and IMAG, COMPLEX.",
+        )
     if old.bitsize != arg.bitsize or dtypes.void in (old, arg) or dtypes.weakint in (old, arg):
         raise DTypeError(
             f"bitcast: {old.name} has {old.bitsize} bits and {arg.name} {arg.bitsize}",

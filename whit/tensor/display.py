@@ -101,7 +101,7 @@ def _spell(array: Array, ends: int, prefix: str = "") -> str:
     import numpy as np  # lazy: as above
 
     precision = np.get_printoptions()["precision"]
-    if array.dtype.kind not in "biuf":
+    if array.dtype.kind not in "biufc":
         array, precision = array.astype(np.float32), min(precision, DECIMAL_DIGITS)
     limits: dict[str, Any] = {"threshold": 0, "edgeitems": ends} if ends else {"threshold": array.size}
     return np.array2string(array, separator=", ", prefix=prefix, precision=precision, **limits)

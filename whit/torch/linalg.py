@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from whit.errors import ArgumentError, UserError
+from whit.errors import UserError
+from whit.numpy import linalg as _numpy
 from whit.tensor import Tensor
 from whit.torch.rows import functions, into
 
@@ -75,7 +76,7 @@ def svd(A: Tensor, full_matrices: bool = True) -> SVD:  # noqa: N803
 
 def svdvals(A: Tensor) -> Tensor:  # noqa: N803
     """The singular values alone."""
-    return A.svd(full_matrices=False)[1]
+    return _numpy.svdvals(A)
 
 
 def qr(A: Tensor, mode: str = "reduced") -> QR:  # noqa: N803
@@ -113,8 +114,7 @@ def solve_triangular(
 
 def multi_dot(tensors: Any) -> Tensor:
     """The product of matrices, in the order that takes least work."""
-    first, *rest = tensors
-    return first.chain_matmul(*rest)  # type: ignore[no-any-return]
+    return _numpy.multi_dot(list(tensors))
 
 
 # ---- sizes
@@ -123,11 +123,11 @@ def multi_dot(tensors: Any) -> Tensor:
 def vector_norm(x: Tensor, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """The norm of the elements along axes."""
     given = x if dtype is None else x.cast(dtype)
-    return given.norm(ord, dim, keepdim)
+    return _numpy.vector_norm(given, axis=dim, keepdims=keepdim, ord=ord)
 
 
 def matrix_norm(
-    A: Tensor,  # noqa: N803
+    A: Tensor,  # noqa: N803  # PyTorch's names
     ord: Any = "fro",
     dim: Any = (-2, -1),
     keepdim: bool = False,
@@ -136,21 +136,9 @@ def matrix_norm(
 ) -> Tensor:
     """ "fro", "nuc", inf, -inf, 1, -1, 2 or -2 of matrices."""
     given = A if dtype is None else A.cast(dtype)
-    rows, columns = (axis % given.ndim for axis in dim)
-    if ord == "fro":
-        return given.norm(2, (rows, columns), keepdim)
-    matrices = given.movedim((rows, columns), (-2, -1))
-    if ord in ("nuc", 2, -2):
-        values = svdvals(matrices)
-        found = values.sum(-1) if ord == "nuc" else values.max(-1) if ord == 2 else values.min(-1)
-    elif ord in (1, -1, float("inf"), -float("inf")):
-        sums = matrices.abs().sum(-2 if ord in (1, -1) else -1)
-        found = sums.max(-1) if ord > 0 else sums.min(-1)
-    else:
-        raise ArgumentError(f"matrix_norm: ord={ord!r}", fix='It is "fro", "nuc", inf, -inf, 1, -1, 2 or -2.')
-    if not keepdim:
-        return found
-    for axis in sorted((rows, columns)):
+    axes = [axis % given.ndim for axis in dim]
+    found = _numpy.matrix_norm(given.movedim(axes, (-2, -1)), ord=ord)
+    for axis in sorted(axes) if keepdim else ():
         found = found.unsqueeze(axis)
     return found
 
@@ -168,9 +156,8 @@ def norm(A: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *, 
 def cond(A: Tensor, p: Any = None) -> Tensor:  # noqa: N803
     """How much A makes of an error: the norm of A times that of its inverse."""
     if p in (None, 2, -2):
-        values = svdvals(A)
-        most, least = values.max(-1), values.min(-1)
-        return most / least if p != -2 else least / most
+        found = _numpy.cond(A)
+        return found if p != -2 else found.reciprocal()
     return matrix_norm(A, p) * matrix_norm(A.inv(), p)
 
 

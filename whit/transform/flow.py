@@ -19,7 +19,7 @@ _SPECIAL = frozenset({ops.FORMULA, ops.STORE, ops.CALL, ops.RECOMPUTE, ops.AFTER
 
 def is_smooth(node: UOp) -> bool:
     """Whether a gradient passes through a node."""
-    if node.dtype.is_float:
+    if node.dtype.is_continuous:
         return node.op is not ops.DETACH
     return node.op in (ops.STORE, ops.GROUP, ops.FORMULA, ops.CALL)
 

@@ -71,7 +71,7 @@ def _tangent(node: UOp, found: dict[UOp, Any], ends: Collection[UOp]) -> Any:
         return None
     if node.op in _OF_SEVERAL:
         return _OF_SEVERAL[node.op](node, known, set(ends))
-    if not node.dtype.is_float and node.op is not ops.STORE:
+    if not node.dtype.is_continuous and node.op is not ops.STORE:
         return None
     rule = node.op.tangent
     if rule is None:

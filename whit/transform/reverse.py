@@ -6,6 +6,9 @@ Only nodes between the targets and the root are visited, each once, users before
 added up, then the rule in its op record passes it on. Nothing is computed and nothing is kept: the result is a graph,
 which can be differentiated again.
 
+Of a complex x + iy the gradient is that by x plus i times that by y. What has a complex derivative passes on dy times
+the conjugate of it: its rule, which multiplies by the derivative, is asked about the conjugate of dy.
+
 A value that was restated (`whit.tensor.graphs.restate`) passes its gradient to the better expression, or to the one
 that was written if a target is in the middle of it.
 """
@@ -17,13 +20,13 @@ from typing import Any
 
 from whit.errors import NotSupportedError
 from whit.ir import ops
-from whit.ir.gradients.rules import total
+from whit.ir.gradients.rules import conjugate, total
 from whit.ir.graph import topological
 from whit.ir.record import set_made
 from whit.ir.uop import UOp, make
 from whit.transform.calls import call_gradients
 from whit.transform.flow import TRANSPARENT, is_smooth
-from whit.transform.formulas import RESTATED, formula_gradients
+from whit.transform.formulas import RESTATED, formula_gradients, is_holomorphic
 
 MANY_PIECES = 16  # pieces of a gradient that are not added one by one
 
@@ -157,8 +160,18 @@ def chosen_source(node: UOp, targets: set[UOp]) -> int:
 def _rule(node: UOp, dy: Any, is_opened: bool) -> Sequence[UOp | None]:
     if not node.src or node.op.opaque:
         return (None,) * len(node.src)
+    if node.op is ops.FORMULA and is_opened:
+        return (dy, *(None for _ in node.src[1:]))
+    if node.dtype.is_complex and is_holomorphic(node):
+        found = _plain_rule(node, conjugate(dy))
+        return tuple([None if piece is None else conjugate(piece) for piece in found])
+    return _plain_rule(node, dy)
+
+
+def _plain_rule(node: UOp, dy: Any) -> Sequence[UOp | None]:
+    """By the rule of its op or formula."""
     if node.op is ops.FORMULA:
-        return (dy, *(None for _ in node.src[1:])) if is_opened else formula_gradients(node, dy)
+        return formula_gradients(node, dy)
     rule = node.op.grad
     if rule is None:
         raise NotSupportedError(

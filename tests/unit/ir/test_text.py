@@ -23,7 +23,7 @@ from strategies import (
 import whit.ir.text.diff
 import whit.ir.text.parse
 import whit.ir.text.write
-from whit.dtype import DType, dtypes
+from whit.dtype import DType, dtypes, part_dtype
 from whit.errors import ParseError, ShapeError
 from whit.ir import ops
 from whit.ir.args import (
@@ -295,6 +295,9 @@ def test_integers_of_thousands_of_digits_are_in_hexadecimal() -> None:
 
 
 def _constants(dtype: DType) -> st.SearchStrategy[UOp]:
+    if dtype.is_complex:
+        parts = floats(part_dtype(dtype))
+        return st.builds(complex, parts, parts).map(lambda value: const(dtype, value))
     values = st.booleans() if dtype.is_bool else floats(dtype) if dtype.is_float else integers(dtype)
     return values.map(lambda value: const(dtype, value))
 
@@ -383,6 +386,7 @@ EXAMPLES = [
     *(x.alu(op, n) for op in ops.ELEMENTWISE if op.least == 2 and op not in OF_FLOATS),
     (~(x < n)).where(x, n),
     const(i32, 3),
+    b0.alu(ops.COMPLEX, b0).alu(ops.REAL) + (b0.alu(ops.COMPLEX, b0) * 2.5j).alu(ops.IMAG),
 ]
 
 

@@ -148,7 +148,7 @@ class Parametriser:
                     if new[i].op is ops.CONST:
                         if is_varied(node, i, new[i]):
                             new[i] = self.constant(new[i])
-                    elif s.op in SPREADS and not s.dtype.is_float and is_varied(node, i, number := number_of(s)):
+                    elif s.op in SPREADS and not s.dtype.is_continuous and is_varied(node, i, number := number_of(s)):
                         new[i] = self.filled(s, number)
                 done[node] = make(op, tuple(new), node.arg)
             elif op in SPREADS and (number := done[src[0]]).op is ops.CONST and is_varied(node, 0, number):
@@ -407,7 +407,7 @@ def is_varied(user: UOp, place: int, constant: UOp) -> bool:
     value, dtype = constant.arg, constant.dtype
     if value in COMMON or value != value or dtype.is_bool or dtype is dtypes.weakint or dtype is dtypes.weakfloat:
         return False
-    is_comparison, is_integer, is_nowhere = user.dtype.is_bool, not dtype.is_float, user.device is None
+    is_comparison, is_integer, is_nowhere = user.dtype.is_bool, not dtype.is_continuous, user.device is None
     if is_comparison + is_integer + is_nowhere > 1:
         return False
     return place != 1 or not _is_better_known(user, value)
@@ -415,7 +415,7 @@ def is_varied(user: UOp, place: int, constant: UOp) -> bool:
 
 def _is_better_known(user: UOp, value: float) -> bool:
     """Whether code is better where the second operand is this number: shifts for divisions, and the like."""
-    if user.op is ops.FDIV:
+    if user.op is ops.FDIV and not user.dtype.is_complex:
         return abs(frexp(value)[0]) == 0.5
     if user.op is ops.SUB:  # one instruction less for each packed weight
         return _is_small_integer(user.src[0]) and is_gpu(user.device or "")

@@ -198,8 +198,8 @@ def _regions(graph: UOp, traced: Traced) -> Iterable[tuple[UOp, ...]]:
 def _origins(graph: UOp, values: Sequence[tuple[UOp, UOp]]) -> dict[UOp, UOp]:
     """For each node of rewritten values, the node of the graph that it is, or is a part of."""
     given = set(topological((graph,)))
-    wanted = {_memory(store.src[0]): store.src[1] for store in graph.src}
-    stack = [(wanted[memory], value) for target, value in values if (memory := _memory(target)) in wanted]
+    wanted = {_slot(store.src[0]): store.src[1] for store in graph.src}
+    stack = [(wanted[slot], value) for target, value in values if (slot := _slot(target)) in wanted]
     found: dict[UOp, UOp] = {}
     while stack:
         old, new = stack.pop()
@@ -217,10 +217,11 @@ def _origins(graph: UOp, values: Sequence[tuple[UOp, UOp]]) -> dict[UOp, UOp]:
     return found
 
 
-def _memory(target: UOp) -> UOp:
+def _slot(target: UOp) -> int | None:
+    """The slot of the param that a target shows: of complex numbers or, in rewritten graphs, of floats."""
     while target.op is not ops.PARAM and target.src:
         target = target.src[0]
-    return target
+    return target.arg.slot if target.op is ops.PARAM else None
 
 
 def _name(region: Sequence[UOp], owners: Mapping[UOp, Place]) -> str:

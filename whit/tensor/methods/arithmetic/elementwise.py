@@ -16,7 +16,7 @@ from whit.ir import ops
 from whit.ir.op import Op
 from whit.ir.uop import UOp, const, make
 from whit.tensor.core import Core, broadcast_scalar, common_shape, expand_to
-from whit.tensor.graphs import formulas
+from whit.tensor.graphs import complex_functions, formulas
 from whit.tensor.graphs.restate import MATCHERS, restate
 from whit.tensor.topic import SCALARS, Topic, scalar_node
 
@@ -109,6 +109,8 @@ class Elementwise(Topic):
         """self ** x. Integers stay integers and wrap; a negative Python exponent of integers is an error."""
         left, right = self._pair("pow", x, reverse)
         self._number("pow", left)
+        if left.dtype.is_complex:
+            return self._wrap(complex_functions.power(left, right))
         if left.dtype.is_float:
             return self._wrap(restate(formulas.power(left, right)))
         if right.op is ops.CONST and right.arg < 0:
@@ -134,7 +136,7 @@ class Elementwise(Topic):
         x, y = self._pair("lerp", end, real=True)
         start, stop = self._wrap(x), self._wrap(y)
         way = stop.sub(start)
-        if isinstance(weight, SCALARS):
+        if isinstance(weight, bool | int | float):
             return start.add(way.mul(weight)) if weight < 0.5 else stop.sub(way.mul(1 - weight))
         share = self._operand("lerp", weight)
         near, far = start.add(way.mul(share)), stop.sub(way.mul(share.sub(1, reverse=True)))
@@ -164,6 +166,8 @@ class Elementwise(Topic):
 
     def abs(self) -> Self:
         """The magnitude."""
+        if self.uop.dtype.is_complex:
+            return self._wrap(complex_functions.absolute(self.uop))
         return self._wrap(self.uop if self.uop.dtype.is_bool else abs(self.uop))
 
     # ---- bits
@@ -226,7 +230,10 @@ class Elementwise(Topic):
         x, y = self._pair("isclose", other, real=True)
         if x.dtype.itemsize < 4:  # too coarse for the tolerance
             x, y = x.cast(dtypes.float32), y.cast(dtypes.float32)
-        near = (abs(x - y) <= abs(y) * rtol + atol) & formulas.isfinite(x) & formulas.isfinite(y)
+        is_complex = x.dtype.is_complex
+        size = complex_functions.absolute if is_complex else abs
+        isfinite = complex_functions.finite if is_complex else formulas.isfinite
+        near = (size(x - y) <= size(y) * rtol + atol) & isfinite(x) & isfinite(y)
         near = near | x.eq(y)
         return self._wrap(near | (x.ne(x) & y.ne(y)) if equal_nan else near)
 

@@ -78,7 +78,7 @@ class Values(Topic):
         self.requires_grad = requires_grad
         self.uop = node_of(data, None if dtype is None else storable("Tensor", dtype), self._wanted, copy)
         check_gradient(requires_grad, self.uop.dtype)
-        if self.uop.op is ops.CONST and self.uop.dtype.is_float and requires_grad is not False:
+        if self.uop.op is ops.CONST and self.uop.dtype.is_continuous and requires_grad is not False:
             self.uop = self.uop.leaf()
         self.uop = placed(self.uop, self._wanted)
         mark_leaf(self)
@@ -183,6 +183,9 @@ class Values(Topic):
 
     def __float__(self) -> float:
         return float(self.item())
+
+    def __complex__(self) -> complex:
+        return complex(self.item())
 
     def __index__(self) -> int:
         self._require("index", self.dtype.is_int, "only integers can be used as an index", "Cast it.")
