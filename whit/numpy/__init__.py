@@ -12,7 +12,18 @@ scikit-learn and einops find it.
 import math
 
 from whit.dtype import to_dtype as dtype
-from whit.numpy import creation, data_types, elementwise, fft, functions, linalg, manipulation, searching, statistics
+from whit.numpy import (
+    creation,
+    data_types,
+    elementwise,
+    fft,
+    functions,
+    linalg,
+    manipulation,
+    random,
+    searching,
+    statistics,
+)
 from whit.numpy.creation import *  # noqa: F403  # each says in `__all__` what it has
 from whit.numpy.data_types import *  # noqa: F403
 from whit.numpy.elementwise import *  # noqa: F403
@@ -34,7 +45,7 @@ newaxis = None
 pi = math.pi
 
 __all__ = ["cross", "dtype", "e", "euler_gamma", "fft", "inf", "linalg", "matmul", "matrix_transpose", "nan", "ndarray"]
-__all__ += ["__array_namespace_info__", "newaxis", "outer", "pi", "tensordot", "vecdot"]
+__all__ += ["__array_namespace_info__", "newaxis", "outer", "pi", "random", "tensordot", "vecdot"]
 __all__ += creation.__all__
 __all__ += data_types.__all__
 __all__ += elementwise.__all__

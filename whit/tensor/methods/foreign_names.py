@@ -53,6 +53,10 @@ class Aliases(Topic):
 
     # ---- shapes
 
+    def block_until_ready(self) -> Self:
+        """The same as `realize` (JAX)."""
+        return self.realize()
+
     def dim(self) -> int:
         """`ndim` (PyTorch)."""
         return self.ndim
