@@ -29,6 +29,7 @@ from whit.jit.jit import TinyJit
 from whit.jit.jit import TinyJit as jit  # noqa: N813  as in JAX; the folder: `from whit.jit import ...`
 from whit.names import WHIT, advice
 from whit.tensor import Tensor, checkpoint
+from whit.tensor.control import cond, fori_loop, map, scan, while_loop  # noqa: A004  as in JAX
 from whit.tensor.nested import map_tensors
 from whit.tensor.transforms import (
     grad,
@@ -85,8 +86,10 @@ __all__ = [
     "Variable",
     "checkpoint",
     "clear_caches",
+    "cond",
     "dtypes",
     "fetch",
+    "fori_loop",
     "function",
     "getenv",
     "grad",
@@ -98,15 +101,18 @@ __all__ = [
     "jit",
     "jvp",
     "linearize",
+    "map",
     "map_tensors",
     "nn",
     "numpy",
     "profile",
     "register_container",
+    "scan",
     "trace",
     "value_and_grad",
     "vjp",
     "vmap",
+    "while_loop",
 ]
 
 start_trace()

@@ -22,7 +22,8 @@ with warnings.catch_warnings():
 
 INTEGERS: tuple[str, ...] = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 FLOATS: tuple[str, ...] = ("float32", "float64")
-COMPLEX = tuple(name for name in ("complex64", "complex128") if hasattr(xp, name))
+COMPLEX = ("complex64", "complex128")
+DECOMPOSED: tuple[str, ...] = ()  # the complex dtypes that have decompositions
 REAL = INTEGERS + FLOATS
 NUMERIC = REAL + COMPLEX
 ALL = ("bool", *NUMERIC)

@@ -86,8 +86,6 @@ CASES = {
     "fft.rfftfreq": draws.frequencies,
     "fft.fftshift": draws.shifting,
     "fft.ifftshift": draws.shifting,
-}
-TRANSFORMS = {
     "fft.fft": draws.transforming(COMPLEX),
     "fft.ifft": draws.transforming(COMPLEX),
     "fft.rfft": draws.transforming(FLOATS),
@@ -99,8 +97,6 @@ TRANSFORMS = {
     "fft.rfftn": draws.transforming_all(FLOATS),
     "fft.irfftn": draws.transforming_all(COMPLEX),
 }
-CASES |= TRANSFORMS if COMPLEX else {}
-SCALE = {"float32": 4.0}
 
 
 @pytest.mark.parametrize("name", CASES)

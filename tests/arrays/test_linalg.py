@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import whit.numpy as xp
 from arrays import draws
-from arrays.strict import COMPLEX, FLOATS, check, same, strict
+from arrays.strict import DECOMPOSED, FLOATS, check, same, strict
 from whit import Tensor
 
 FEW = settings(max_examples=max(settings.default.max_examples // 25, 2))
@@ -21,9 +21,9 @@ ONE = {
     "slogdet": draws.well,
     "cholesky": draws.definite,
     "eigvalsh": draws.definite,
-    "svdvals": lambda draw: draws.some(draw, FLOATS + COMPLEX, draws.TALL),
+    "svdvals": lambda draw: draws.some(draw, FLOATS + DECOMPOSED, draws.TALL),
     "pinv": lambda draw: draws.well(draw, draws.TALL),
-    "matrix_rank": lambda draw: draws.some(draw, FLOATS + COMPLEX, draws.TALL),
+    "matrix_rank": lambda draw: draws.some(draw, FLOATS + DECOMPOSED, draws.TALL),
 }
 
 
@@ -67,7 +67,7 @@ def same_kind(mine: Any, name: str, x: Any, **given: Any) -> list[Any]:
 @FEW
 @given(data=st.data())
 def test_qr(mode: str, data: Any) -> None:
-    x = draws.some(data.draw, FLOATS + COMPLEX, draws.TALL)
+    x = draws.some(data.draw, FLOATS + DECOMPOSED, draws.TALL)
     q, r = same_kind(xp.linalg.qr(Tensor(x), mode=mode), "qr", x, mode=mode)
     close(q @ r, x)
     close(
@@ -80,7 +80,7 @@ def test_qr(mode: str, data: Any) -> None:
 @FEW
 @given(data=st.data())
 def test_svd(full: bool, data: Any) -> None:
-    x = draws.some(data.draw, FLOATS + COMPLEX, draws.TALL)
+    x = draws.some(data.draw, FLOATS + DECOMPOSED, draws.TALL)
     u, s, vh = same_kind(xp.linalg.svd(Tensor(x), full_matrices=full), "svd", x, full_matrices=full)
     size = s.shape[-1]
     close((u[..., :size] * s[..., None, :]) @ vh[..., :size, :], x)

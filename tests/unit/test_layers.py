@@ -20,7 +20,7 @@ import whit
 LAYERS = (
     ("records",),
     ("errors",),
-    ("config", "cache", "containers", "names", "progress", "recording"),
+    ("config", "cache", "containers", "names", "png", "progress", "recording"),
     ("dtype",),
     ("target",),
     ("ir",),

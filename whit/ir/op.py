@@ -145,6 +145,11 @@ def dtype_error(op: Op, src: Sources, rule: str, fix: str) -> DTypeError:
     return DTypeError(f"{op.name}: {rule}, but the operands are ({found})", where_made(src), fix)
 
 
+def none_of_complex(op: Op) -> DTypeError:
+    """An op of real numbers, or one that needs an order."""
+    return DTypeError(f"{op.name}: complex numbers have none", fix="Use real numbers: z.real, z.imag, z.abs().")
+
+
 def where_made(src: Sources) -> str:
     """The operands in short, for error messages."""
     return "\n".join(f"operand {i}: {s.short()}" for i, s in enumerate(src))
@@ -157,7 +162,7 @@ def same(op: Op, src: Sources, arg: Any) -> DType:
         if s.dtype is not dtype:
             raise dtype_error(op, src, "operands must have the same dtype", "Cast one of them.")
     if dtype.is_complex:
-        raise dtype_error(op, src, "complex numbers have none", "Use real numbers: their parts, or abs().")
+        raise none_of_complex(op)
     if not (dtype.is_int or dtype.is_float):
         raise dtype_error(op, src, "operands must be numbers", "Cast them, or use and/or/xor for booleans.")
     return dtype
@@ -198,7 +203,7 @@ def same_float(op: Op, src: Sources, arg: Any) -> DType:
     """All operands have one float dtype, and so has the result."""
     dtype = src[0].dtype
     if dtype.is_complex:
-        raise dtype_error(op, src, "complex numbers have none", "Use real numbers: their parts, or abs().")
+        raise none_of_complex(op)
     for s in src:
         if s.dtype is not dtype or not dtype.is_float:
             raise dtype_error(op, src, "operands must have the same float dtype", "Cast them to a float dtype.")
@@ -234,7 +239,7 @@ def equality(op: Op, src: Sources, arg: Any) -> DType:
 def comparison(op: Op, src: Sources, arg: Any) -> DType:
     """The same, of what has an order: complex numbers have none."""
     if src[0].dtype.is_complex:
-        raise dtype_error(op, src, "complex numbers have no order", "Compare their real parts, or their abs().")
+        raise none_of_complex(op)
     return equality(op, src, arg)
 
 

@@ -23,11 +23,13 @@ from whit.ir.args import (
     FunctionArg,
     LaunchArg,
     LeafArg,
+    LoopArg,
     MmaArg,
     ParamArg,
     PrefetchArg,
     RangeArg,
     ReduceArg,
+    RepeatArg,
     ScanArg,
     SortArg,
     StageArg,
@@ -1156,6 +1158,25 @@ CALL = define(
     stages=TENSOR | SCHEDULE,
     check=shapes.check_call,
     doc="A function (first source) applied to its arguments.",
+)
+LOOP = define(
+    "loop",
+    arity=(2, None),
+    dtype=nothing,
+    shape=scalar,
+    stages=TENSOR,
+    arg_type=LoopArg,
+    check=shapes.check_loop,
+    doc="Functions that follow one another, or of which one is taken, on the operands after them: scan, while, cond.",
+)
+REPEAT = define(
+    "repeat",
+    arity=(1, None),
+    dtype=nothing,
+    shape=scalar,
+    stages=SCHEDULE,
+    arg_type=RepeatArg,
+    doc="Effect: the schedules of a LOOP run again and again, their params moving over the operands after them.",
 )
 LINEAR = define(
     "linear",

@@ -180,7 +180,7 @@ def _device_of(op: Op, src: Sources, arg: Any) -> str | None:
         return src[0].device
     if op is ops.AFTER:  # an effect elsewhere may have to come first; a constant is where its new elements are
         return src[0].device or _common_device(op, src[1:])
-    if op is ops.ITEM and src[0].op is not ops.CALL:
+    if op is ops.ITEM and src[0].op not in (ops.CALL, ops.LOOP):
         group: UOp = src[0] if src[0].op is ops.GROUP else src[0].src[0]
         member: UOp = group.src[arg]
         return member.device

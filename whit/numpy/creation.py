@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from whit.dtype import DType, DTypeLike, dtypes, to_dtype
+from whit.dtype import DType, DTypeLike, dtypes, part_dtype, to_dtype
 from whit.errors import ArgumentError, DTypeError
-from whit.numpy.elementwise import is_complex
 from whit.numpy.operands import NUMBERS, listed, tensor_of, within
 from whit.tensor import Tensor
 
@@ -171,7 +170,7 @@ def linspace(
     endpoint: bool = True,
 ) -> Tensor:
     """`num` numbers at equal distances from start to stop, which is left out if `endpoint` says so."""
-    if isinstance(start, complex) or isinstance(stop, complex) or (dtype is not None and is_complex(to_dtype(dtype))):
+    if isinstance(start, complex) or isinstance(stop, complex) or (dtype is not None and to_dtype(dtype).is_complex):
         return _complex_line(complex(start), complex(stop), num, dtype, device, endpoint)
     wanted = dtypes.default_float if dtype is None else to_dtype(dtype)
     inner = dtypes.float64 if wanted.is_int else wanted  # whole numbers of a line of floats
@@ -185,11 +184,11 @@ def _complex_line(
     start: complex, stop: complex, num: int, dtype: DTypeLike | None, device: str | None, endpoint: bool
 ) -> Tensor:
     """A line in the plane."""
-    wanted = to_dtype("complex64" if dtype is None else dtype)
-    real = dtypes.float64 if wanted.itemsize == 16 else dtypes.float32
+    wanted = dtypes.default_complex if dtype is None else to_dtype(dtype)
+    real = part_dtype(wanted)
     across = linspace(start.real, stop.real, num, dtype=real, device=device, endpoint=endpoint)
     up = linspace(start.imag, stop.imag, num, dtype=real, device=device, endpoint=endpoint)
-    return (across + up * 1j).cast(wanted)
+    return Tensor.complex(across, up)  # type: ignore[no-any-return]
 
 
 def eye(

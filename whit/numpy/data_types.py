@@ -12,6 +12,7 @@ from whit.dtype import (
     can_lossless_cast,
     dtypes,
     least_upper_dtype,
+    part_dtype,
     resolve_weak,
     to_dtype,
     weak_dtype,
@@ -26,6 +27,8 @@ __all__ = [
     "bfloat16",
     "bool",
     "can_cast",
+    "complex64",
+    "complex128",
     "finfo",
     "float16",
     "float32",
@@ -56,28 +59,20 @@ float16 = dtypes.float16
 bfloat16 = dtypes.bfloat16
 float32 = dtypes.float32
 float64 = dtypes.float64
+complex64 = dtypes.complex64
+complex128 = dtypes.complex128
 
-COMPLEX: Final[tuple[DType, ...]] = tuple(
-    getattr(dtypes, name) for name in ("complex64", "complex128") if hasattr(dtypes, name)
-)
+
 _KINDS: Final[dict[str, tuple[DType, ...]]] = {
     "bool": (dtypes.bool_,),
     "signed integer": dtypes.sints,
     "unsigned integer": dtypes.uints,
     "integral": dtypes.ints,
     "real floating": dtypes.floats,
-    "complex floating": COMPLEX,
-    "numeric": (*dtypes.ints, *dtypes.floats, *COMPLEX),
+    "complex floating": dtypes.complexes,
+    "numeric": (*dtypes.ints, *dtypes.floats, *dtypes.complexes),
 }
-STANDARD: Final[tuple[DType, ...]] = (dtypes.bool_, *dtypes.sints, *dtypes.uints, float32, float64, *COMPLEX)
-
-
-def __getattr__(name: str) -> DType:
-    """The complex dtypes, where there are any."""
-    for dtype in COMPLEX:
-        if dtype.name == name:
-            return dtype
-    raise AttributeError(name)
+STANDARD: Final[tuple[DType, ...]] = (dtypes.bool_, *dtypes.sints, *dtypes.uints, float32, float64, *dtypes.complexes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +104,7 @@ def dtype_of(given: Any) -> DType:
 
 def finfo(type: Any, /) -> finfo_object:
     """The limits of a float dtype, or of that of an array."""
-    dtype = part_of(dtype_of(type))
+    dtype = part_dtype(dtype_of(type))
     if not dtype.is_float:
         raise DTypeError(f"finfo: {dtype.name} is no float dtype", fix="Use iinfo() of integers.")
     return finfo_object(
@@ -128,11 +123,6 @@ def iinfo(type: Any, /) -> iinfo_object:
     if not dtype.is_int:
         raise DTypeError(f"iinfo: {dtype.name} is no integer dtype", fix="Use finfo() of floats.")
     return iinfo_object(bits=dtype.bitsize, max=dtype.max, min=dtype.min, dtype=dtype)
-
-
-def part_of(dtype: DType) -> DType:
-    """The dtype of the parts of complex numbers; any other dtype itself."""
-    return {"complex64": float32, "complex128": float64}.get(dtype.name, dtype)
 
 
 def isdtype(dtype: DTypeLike, kind: Any) -> builtins.bool:
@@ -157,10 +147,7 @@ def result_type(*arrays_and_dtypes: Any) -> DType:
 
 def can_cast(from_: Any, to: DTypeLike, /) -> builtins.bool:
     """Whether promotion leads from a dtype, or that of an array, to another one without losing values."""
-    source, target = dtype_of(from_), to_dtype(to)
-    if part_of(target) is not target:
-        return least_upper_dtype(source, target) is target and can_lossless_cast(part_of(source), part_of(target))
-    return part_of(source) is source and can_lossless_cast(source, target)
+    return can_lossless_cast(dtype_of(from_), to_dtype(to))
 
 
 def astype(x: Any, dtype: DTypeLike, /, *, copy: builtins.bool = True, device: str | None = None) -> Tensor:
@@ -168,7 +155,7 @@ def astype(x: Any, dtype: DTypeLike, /, *, copy: builtins.bool = True, device: s
     given = tensor_of(x)
     moved = given if device is None else given.to(device)
     wanted = to_dtype(dtype)
-    if part_of(given.dtype) is not given.dtype and part_of(wanted) is wanted and wanted is not bool:
+    if given.dtype.is_complex and not wanted.is_complex and wanted is not bool:
         raise DTypeError(
             f"astype: {given.dtype.name} as {wanted.name} would drop the imaginary part",
             fix="Take real(x) or imag(x) first.",

@@ -155,19 +155,12 @@ def round(x: Any, /, decimals: int = 0) -> Tensor:
 
 def real(x: Any, /) -> Tensor:
     """The real part; of real numbers they themselves."""
-    given = tensor_of(x)
-    return getattr(given, "real") if is_complex(given.dtype) else given.positive()  # noqa: B009
+    return tensor_of(x).real
 
 
 def imag(x: Any, /) -> Tensor:
     """The imaginary part; zeros of real numbers."""
-    given = tensor_of(x)
-    return getattr(given, "imag") if is_complex(given.dtype) else given.zeros_like()  # noqa: B009
-
-
-def is_complex(dtype: DType) -> bool:
-    """Whether elements have two parts."""
-    return dtype.kind == "complex"
+    return tensor_of(x).imag
 
 
 def clip(x: Any, /, min: Any = None, max: Any = None) -> Tensor:

@@ -25,15 +25,12 @@ class Information:
     def default_dtypes(self, *, device: str | None = None) -> dict[str, DType]:
         """The dtypes of Python numbers and of positions."""
         _check(device)
-        real = dtypes.default_float
-        complex_dtype = getattr(dtypes, "complex128" if real is dtypes.float64 else "complex64", None)
-        found = {
-            "real floating": real,
-            "complex floating": complex_dtype,
+        return {
+            "real floating": dtypes.default_float,
+            "complex floating": dtypes.default_complex,
             "integral": dtypes.default_int,
             "indexing": dtypes.default_int,
         }
-        return {name: dtype for name, dtype in found.items() if dtype is not None}
 
     def dtypes(self, *, device: str | None = None, kind: Any = None) -> dict[str, DType]:
         """The dtypes of the standard by their names; those of a kind, or of several."""

@@ -12,7 +12,6 @@ from whit.dtype import DTypeLike, to_dtype
 from whit.errors import ArgumentError, ShapeError
 from whit.ir.op import spell_shape
 from whit.numpy.data_types import finfo, result_type
-from whit.numpy.elementwise import is_complex
 from whit.numpy.operands import function, listed, tensor_of, tensors, unary
 from whit.tensor import Tensor
 
@@ -124,7 +123,7 @@ def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Tensor:
             f"left {left._made()}, right {right._made()}",
             "It has one size in both, and is counted from the end where their numbers of axes differ.",
         )
-    return left.conj().vecdot(right, dim=axis)
+    return left.vecdot(right, dim=axis)
 
 
 def multi_dot(arrays: Any, /) -> Tensor:
@@ -238,7 +237,7 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: flo
     """The root of order `ord` of the sum of powers of magnitudes; inf and -inf: the largest and smallest, 0: how many
     are not 0."""
     given = tensor_of(x)
-    sizes = given.abs() if is_complex(given.dtype) else given
+    sizes = given.abs() if given.dtype.is_complex else given
     return sizes.norm(float(ord), axis, keepdims).cast(sizes.dtype)
 
 

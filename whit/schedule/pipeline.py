@@ -111,7 +111,7 @@ def _reverse_scans(graph: UOp, job: Job) -> UOp:
 
 
 def _cut_calls(graph: UOp, job: Job) -> UOp:
-    if not any(node.op is ops.CALL for node in graph.topological()):
+    if not any(node.op is ops.CALL or node.op is ops.LOOP for node in graph.topological()):
         return graph
     job.traced = None  # kernels of functions compute something for each call
     from whit.schedule.calls import cut_calls  # lazy: few graphs call functions

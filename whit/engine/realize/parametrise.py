@@ -47,6 +47,7 @@ SIZED_VIEWS = frozenset({*SPREADS, ops.SHRINK, ops.PAD})
 SPECIAL = frozenset({ops.COPY, ops.AFTER})
 PLAIN_STORE = StoreArg()
 MOST_PARAMS = 100_000
+WEAK = dtypes.weakint  # of sizes, which are known or variables
 NO_WINDOWS: Mapping[UOp, Window] = {}
 Names = Mapping[tuple[str, int], str]  # of a variable and a value, the name of a variable
 NO_NAMES: Names = {}
@@ -162,8 +163,9 @@ class Parametriser:
                 done[node] = done[node.member]
             elif op is ops.RECOMPUTE:
                 done[node] = self.recompute(node)
-            elif op is ops.CALL:
-                done[node] = make(op, tuple([self.constant(s) if s.op is ops.CONST else done[s] for s in src]), None)
+            elif op is ops.CALL or op is ops.LOOP:
+                new = [self.constant(s) if s.op is ops.CONST and s.dtype is not WEAK else done[s] for s in src]
+                done[node] = make(op, tuple(new), node.arg)
             elif op is ops.BIND:
                 done[node] = self.bound(node)
             elif op is ops.AFTER:
@@ -460,7 +462,7 @@ def parametrised(state: Parametriser, graph: UOp, is_named: bool) -> Parametrise
     variables = tuple(state.variables.items())
     bound = {*state.variables, *state.bound_variables}
     unbound = frozenset(state.names - bound)
-    places = places_of(state.done) if watched or is_named else None
+    places = places_of(state.done, state.params) if watched or is_named else None
     assumptions = () if state.assumed is None else tuple(state.assumed.found)
     slots, again = tuple(state.slots), frozenset(state.again)
     return Parametrised(graph, state.outputs, slots, variables, unbound, again, assumptions, places)

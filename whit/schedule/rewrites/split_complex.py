@@ -118,7 +118,19 @@ class _Split:
         elif node.op in _OF_EFFECTS or any(source in self.pairs for source in node.src):
             self.done[node] = _real_of(self, node)
         else:
-            self.done[node] = rebuilt(node, tuple([self.done[s] for s in node.src]))
+            array = self._array_of(node)
+            self.done[node] = rebuilt(node, tuple([self.done[s] for s in node.src])) if array is None else array
+
+    def _array_of(self, node: UOp) -> UOp | None:
+        """Both parts on a new last axis, of what is whole already: there is nothing to do."""
+        if node.op is not ops.PERMUTE or node.src[0].op is not ops.STACK or len(node.src[0].src) != 2:
+            return None
+        real, imaginary = node.src[0].src
+        if real.op is not ops.REAL or imaginary.op is not ops.IMAG or real.src != imaginary.src:
+            return None
+        pair = self.pairs[real.src[0]]
+        is_last = node.arg == (*range(1, len(node.arg)), 0)
+        return pair.whole if is_last and pair.is_whole else None
 
     def stores(self, node: UOp) -> list[UOp]:
         """A STORE of a complex value: one of all, or one of each part."""
@@ -203,8 +215,8 @@ def _over(split: _Split, node: UOp) -> UOp:
 
 
 _REAL: dict[Op, Callable[[_Split, UOp], UOp]] = {
-    ops.REAL: lambda split, node: split.pairs[node.src[0]].parts[0],
-    ops.IMAG: lambda split, node: split.pairs[node.src[0]].parts[1],
+    ops.REAL: lambda split, node: _spread(split.pairs[node.src[0]].parts[0], node.shape),
+    ops.IMAG: lambda split, node: _spread(split.pairs[node.src[0]].parts[1], node.shape),
     ops.EQ: _comparison,
     ops.NE: _comparison,
     ops.CAST: _cast_to_real,
@@ -212,6 +224,7 @@ _REAL: dict[Op, Callable[[_Split, UOp], UOp]] = {
     ops.STORE: _store,
     ops.FUNCTION: _function,
     ops.CALL: _over,
+    ops.LOOP: _over,
     ops.ITEM: _over,
     ops.AFTER: lambda split, node: make(ops.AFTER, (split.done[node.src[0]], *split.effects(node.src[1:]))),
     ops.RECOMPUTE: _over,

@@ -21,7 +21,7 @@ from whit.ir.gradients.rules import conjugate
 from whit.ir.uop import UOp, make
 from whit.tensor.graphs import formulas, trigonometry
 from whit.tensor.graphs.formulas import copysign, exp, expm1, isfinite, isinf, log, log1p
-from whit.transform import complex_derivative
+from whit.transform import Form, complex_derivative, derivative
 
 Function = Callable[..., UOp]
 Parts = tuple[UOp, UOp]
@@ -83,15 +83,25 @@ def absolute(z: UOp) -> UOp:
 def angle(z: UOp) -> UOp:
     """In [-pi, pi], from the positive real numbers on."""
     real, imaginary = parts_of(z)
-    return trigonometry.atan2(imaginary, real)
+    return trigonometry.atan2(imaginary, real).formula("angle", imaginary, real)
+
+
+@derivative("angle", Form.POINTWISE)
+def _angle_gradients(found: UOp, dy: UOp, imaginary: UOp, real: UOp) -> tuple[UOp | None, ...]:
+    """Those of atan2, and 0 at 0."""
+    size = formulas.hypot(real, imaginary)
+    is_zero = size.eq(0.0)
+    divisor = is_zero.where(size.constant(1.0), size)
+    return dy * (real / divisor / divisor), -(dy * (imaginary / divisor / divisor))
 
 
 def sign(z: UOp) -> UOp:
     """z / |z|, and 0 at 0."""
     real, imaginary = parts_of(z)
     size = absolute(z)
-    divisor = size.eq(0.0).where(size.constant(1.0), size)
-    return complex_of(real / divisor, imaginary / divisor)
+    is_zero = size.eq(0.0)
+    divisor = is_zero.where(size.constant(1.0), size)
+    return complex_of(*[is_zero.where(size.constant(0.0), part / divisor) for part in (real, imaginary)])
 
 
 def either_part(question: Function, z: UOp) -> UOp:

@@ -56,6 +56,10 @@ class ComplexNumbers(Topic):
         parts = [x if x.shape == shape else broadcast_scalar(x, shape) for x in (left.cast(part), right.cast(part))]
         return self._wrap(formula(*parts))
 
+    def _as_imaginary(self, real: Self) -> Self:
+        """The imaginary part of a number whose real part is given."""
+        return self._wrap(complex_functions.complex_of(real.uop, self.uop))
+
     # ---- parts
 
     @property

@@ -226,6 +226,9 @@ class Functions(Topic):
 
     def nan_to_num(self, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Self:
         """Other numbers in the place of NaN and the infinities: those of the largest magnitude if none are given."""
+        if self.dtype.is_complex:
+            parts = [part.nan_to_num(nan, posinf, neginf).uop for part in (self.real, self.imag)]
+            return self._wrap(complex_functions.complex_of(*parts))
         if not self.dtype.is_float:
             return self
         for what, value in (("nan", nan), ("posinf", posinf), ("neginf", neginf)):

@@ -36,6 +36,3 @@ class Standard(Topic):
                 f"to_device: stream is {stream!r:.40}", self._made(), "Copies are ordered by themselves: leave it out."
             )
         return self.to(device)
-
-    def __complex__(self) -> complex:
-        return complex(self.item())

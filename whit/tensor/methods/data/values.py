@@ -7,6 +7,7 @@ but keep the graph, so that a gradient can still be taken; what was computed is 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, Self
 
 from whit.containers import opened, parts_in
@@ -32,7 +33,7 @@ from whit.tensor.core import (
     storable,
     without_views,
 )
-from whit.tensor.display import html_of, text_of
+from whit.tensor.display import html_of, show, text_of
 from whit.tensor.engine import (
     explain,
     item,
@@ -205,6 +206,12 @@ class Values(Topic):
 
     def _repr_html_(self) -> str:
         return html_of(self)
+
+    def show(self, path: str | PathLike[str] | None = None) -> None:
+        """Computes this and draws it: as an image where the shape looks like one, else as a heat map, of one axis as a
+        histogram. In a notebook that is HTML, in a terminal blocks of colour; `path` is a file, .png or .html."""
+        self.realize()
+        show(self, None if path is None else fspath(path))
 
     def __format__(self, spec: str) -> str:
         """`f"{x.mean():.2f}"`: the one element, formatted as a Python number. Without a format, what `str` gives."""

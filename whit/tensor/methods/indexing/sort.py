@@ -224,6 +224,8 @@ class Sorting(Topic):
         """
         if dim is not None:
             return self._unique_slices(self._axis("unique", dim, False), return_index, return_inverse, return_counts)
+        if self.dtype.is_complex:
+            return self._unique_pairs(return_index, return_inverse, return_counts)
         flat = self.reshape((self.numel(),))
         size = flat.numel()
         self._known_size("unique", 0, size)
@@ -244,6 +246,15 @@ class Sorting(Topic):
             ends = starts[1:].pad(((0, 1),), value=size) if found else starts
             results.append(ends - starts)
         return results[0] if len(results) == 1 else tuple(results)
+
+    def _unique_pairs(self, with_index: bool, with_inverse: bool, with_counts: bool) -> Any:
+        """The same of complex numbers, in the order of their real parts, then their imaginary ones."""
+        pairs = self.flatten().view_as_real()  # type: ignore[attr-defined]
+        found = pairs._unique_slices(0, with_index, with_inverse, with_counts)
+        values, *others = found if isinstance(found, tuple) else (found,)
+        if with_inverse:
+            others[int(with_index)] = others[int(with_index)].reshape(self.shape)
+        return (values.view_as_complex(), *others) if others else values.view_as_complex()
 
     def _unique_slices(self, axis: int, with_index: bool, with_inverse: bool, with_counts: bool) -> Any:
         """The same of slices, in the order of their first elements, then their second ones ..."""

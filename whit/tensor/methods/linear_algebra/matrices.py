@@ -24,8 +24,10 @@ class Matrices(Topic):
     __slots__ = ()
 
     def logdet(self) -> Self:
-        """The logarithm of the determinant; -inf of 0, NaN below."""
+        """The logarithm of the determinant; -inf of 0, NaN below. Of a complex one, the complex logarithm."""
         sign, size = self.slogdet()
+        if sign.dtype.is_complex:
+            return sign.angle()._as_imaginary(size)
         return sign.lt(0).where(float("nan"), size)
 
     def cholesky_inverse(self, upper: bool = False) -> Self:

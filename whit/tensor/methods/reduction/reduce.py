@@ -137,6 +137,7 @@ class Reductions(Topic):
     def _extreme(self, name: str, op: Op, on_bool: Op, axis: Any, keepdim: bool) -> Self:
         axes = self._axes(name, axis)
         self._not_empty(name, axes)
+        self._in_order(name, self.uop)
         return self._wrap(reduced(self.uop, on_bool if self.dtype.is_bool else op, axes, keepdim))
 
     def max(self, axis: Any = None, keepdim: bool = False, dim: Any = None, keepdims: bool = False) -> Self:
@@ -293,7 +294,7 @@ class Reductions(Topic):
         if not flat.shape:
             flat = flat.reshape((1,))
         flat._not_empty(name, (place,))
-        x = flat.uop
+        x = self._in_order(name, flat.uop)
         best = broadcast_like(reduced(x, on_bool if x.dtype.is_bool else op, (place,), keepdim=True), x)
         hit = x.eq(best) | formulas.isnan(x) if x.dtype.is_float else x.eq(best)
         size = x.shape[place]

@@ -48,7 +48,7 @@ class Running(Reductions):
 
     def _running_extreme(self, name: str, op: Op, on_bool: Op, axis: int | None) -> ValuesAndIndices[Self]:
         place = self._running_axis(name, axis)
-        x = self.uop
+        x = self._in_order(name, self.uop)
         if not x.shape:
             return ValuesAndIndices(self._wrap(x), self._wrap(const(dtypes.default_int, 0)))
         extreme = x.scan(on_bool if x.dtype.is_bool else op, place)
