@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 from whit.dtype import to_dtype
 from whit.errors import ArgumentError, NotSupportedError
 from whit.jax import tree
-from whit.jax.loops import cond as cond
-from whit.jax.loops import fori_loop as fori_loop
-from whit.jax.loops import map as map
-from whit.jax.loops import scan as scan
-from whit.jax.loops import while_loop as while_loop
 from whit.jax.transforms import stop_gradient as stop_gradient
 from whit.numpy.operands import tensor_of
 from whit.tensor import Tensor
+from whit.tensor.control import cond as cond
+from whit.tensor.control import fori_loop as fori_loop
+from whit.tensor.control import map as map
+from whit.tensor.control import scan as scan
+from whit.tensor.control import while_loop as while_loop
 
 # Functions whose method has the same name, or the one that is said.
 _SAME = """

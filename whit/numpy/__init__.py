@@ -22,6 +22,7 @@ from whit.numpy import (
     manipulation,
     random,
     searching,
+    slopes,
     statistics,
 )
 from whit.numpy.creation import *  # noqa: F403  # each says in `__all__` what it has
@@ -32,7 +33,9 @@ from whit.numpy.information import namespace_info as __array_namespace_info__
 from whit.numpy.linalg import cross, matmul, matrix_transpose, outer, tensordot, vecdot
 from whit.numpy.manipulation import *  # noqa: F403
 from whit.numpy.searching import *  # noqa: F403
+from whit.numpy.slopes import *  # noqa: F403
 from whit.numpy.statistics import *  # noqa: F403
+from whit.numpy.ufuncs import add_methods as _add_methods
 from whit.tensor import Tensor as ndarray  # noqa: N813  # its name in NumPy
 
 __array_api_version__ = "2024.12"
@@ -53,3 +56,6 @@ __all__ += functions.__all__
 __all__ += manipulation.__all__
 __all__ += searching.__all__
 __all__ += statistics.__all__
+__all__ += slopes.__all__
+
+_add_methods(globals())

@@ -55,7 +55,8 @@ class Generator:
 
     def uniform(self, low: Any = 0.0, high: Any = 1.0, size: Size = None) -> Tensor:
         """From low on, below high."""
-        return self.random(_shape(size, low, high)) * (high - low) + low
+        result: Tensor = self.random(_shape(size, low, high)) * (high - low) + low
+        return result
 
     def standard_normal(self, size: Size = None, dtype: Any = None) -> Tensor:
         """Of mean 0 and variance 1."""
@@ -63,7 +64,8 @@ class Generator:
 
     def normal(self, loc: Any = 0.0, scale: Any = 1.0, size: Size = None) -> Tensor:
         """Of a mean and a standard deviation."""
-        return self.standard_normal(_shape(size, loc, scale)) * scale + loc
+        result: Tensor = self.standard_normal(_shape(size, loc, scale)) * scale + loc
+        return result
 
     def lognormal(self, mean: Any = 0.0, sigma: Any = 1.0, size: Size = None) -> Tensor:
         """Whose logarithm is normal."""
@@ -71,7 +73,8 @@ class Generator:
 
     def exponential(self, scale: Any = 1.0, size: Size = None) -> Tensor:
         """Waiting times."""
-        return self._draw(Tensor.exponential, *_shape(size, scale)) * scale
+        result: Tensor = self._draw(Tensor.exponential, *_shape(size, scale)) * scale
+        return result
 
     def integers(
         self, low: Any, high: Any = None, size: Size = None, dtype: Any = None, endpoint: bool = False
@@ -83,7 +86,8 @@ class Generator:
 
     def binomial(self, n: int, p: Any, size: Size = None) -> Tensor:
         """How often of n times."""
-        return (self.random((n, *_shape(size, p))) < p).sum(axis=0)
+        result: Tensor = (self.random((n, *_shape(size, p))) < p).sum(axis=0)
+        return result
 
     def permutation(self, x: Any, axis: int = 0) -> Tensor:
         """0 ... x - 1, or the parts of an array, in random order."""

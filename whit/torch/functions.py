@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from whit.dtype import DType, dtypes, least_upper_dtype
-from whit.errors import ArgumentError, ShapeError
+from whit.numpy.slopes import gradient as _gradient
 from whit.tensor import Tensor
 from whit.tensor.results import ValuesAndIndices
 from whit.torch.rows import into, like, not_a_tensor
@@ -116,42 +116,10 @@ def rsub(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
 
 
 def gradient(input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: int = 1) -> tuple[Tensor, ...]:
-    """Slopes by differences of neighbours, along each axis."""
-    axes = range_of(input.ndim) if dim is None else [dim] if isinstance(dim, int) else list(dim)
-    steps = list(spacing) if isinstance(spacing, list | tuple) else [spacing] * len(axes)
-    if len(steps) != len(axes) or edge_order not in (1, 2):
-        raise ArgumentError(
-            f"torch.gradient: {len(steps)} spacings for {len(axes)} axes, edge_order={edge_order}",
-            fix="Give one spacing for each axis; edge_order is 1 or 2.",
-        )
-    return tuple(_slope(input, axis, step, edge_order) for axis, step in zip(axes, steps, strict=True))
-
-
-def range_of(count: int) -> list[int]:
-    """The axes of a tensor."""
-    return list(builtins.range(count))
-
-
-def _slope(x: Tensor, axis: int, step: Any, edge_order: int) -> Tensor:
-    """Differences along one axis; `step` is a distance, or the places of the elements."""
-    size = x.shape[axis]
-    if size <= edge_order:
-        raise ShapeError(f"torch.gradient: axis {axis} has {size} elements", fix=f"It needs {edge_order + 1}.")
-    x = x.transpose(axis, -1)
-    places = step if isinstance(step, Tensor) else Tensor.arange(size, dtype=x.dtype, device=x.device) * step
-    gaps, rises = places.diff(), x.diff()
-    slopes = rises / gaps
-    before, after = gaps[:-1], gaps[1:]
-    inner = (slopes[..., :-1] * after + slopes[..., 1:] * before) / (before + after)
-    first, last = slopes[..., :1], slopes[..., -1:]
-    if edge_order == 2:  # a parabola through three points
-        first = first + (first - slopes[..., 1:2]) * _share(gaps, 0, 1)
-        last = last + (last - slopes[..., -2:-1]) * _share(gaps, -1, -2)
-    return Tensor.cat([first, inner, last], dim=-1).transpose(axis, -1)
-
-
-def _share(gaps: Tensor, near: int, far: int) -> Tensor:
-    return gaps[near] / (gaps[near] + gaps[far])
+    """Slopes by differences of neighbours, along each axis: a tuple."""
+    steps = tuple(spacing) if isinstance(spacing, list | tuple) else (spacing,)
+    found = _gradient(input, *steps, axis=dim, edge_order=edge_order)
+    return found if isinstance(found, tuple) else (found,)
 
 
 def einsum(equation: Any, *operands: Any) -> Tensor:
@@ -170,8 +138,8 @@ def _formula_of(operands: Sequence[Any]) -> tuple[str, list[Any]]:
         return "".join("..." if axis is Ellipsis else chr(ord("a" if axis < 26 else "A") + axis % 26) for axis in axes)
 
     pairs = len(operands) // 2
-    tensors = [operands[2 * i] for i in range_of(pairs)]
-    left = ",".join(letters(operands[2 * i + 1]) for i in range_of(pairs))
+    tensors = [operands[2 * i] for i in builtins.range(pairs)]
+    left = ",".join(letters(operands[2 * i + 1]) for i in builtins.range(pairs))
     right = f"->{letters(operands[-1])}" if len(operands) % 2 else ""
     return left + right, tensors
 

@@ -14,7 +14,7 @@ def main():
     x = np.concatenate([np.ones((40, 1)), features], axis=1)
     weights = np.zeros(3)
     losses = []
-    for _ in range(60):
+    for _ in range(20):
         p = sigmoid(x @ weights)
         losses.append(float(-np.mean(labels * np.log(p) + (1 - labels) * np.log(1 - p))))
         weights = weights - 1.0 * (x.T @ (p - labels)) / len(labels)

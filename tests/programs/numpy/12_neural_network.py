@@ -11,7 +11,7 @@ def main():
     w2 = np.cos(np.arange(4.0)).reshape(4, 1)
     b2 = np.zeros((1, 1))
     losses = []
-    for _ in range(40):
+    for _ in range(10):
         hidden = np.tanh(x @ w1 + b1)
         out = hidden @ w2 + b2
         error = out - y

@@ -89,7 +89,7 @@ class Place(Generic[Some]):
 
     def power(self, values: Any, **options: Any) -> Some:
         """To the power of these."""
-        return self.set(self.get() ** values)  # type: ignore[operator]  # arithmetic stands above
+        return self.set(self.get() ** values)
 
     def apply(self, function: Any, **options: Any) -> Some:
         """A function of the elements."""
