@@ -13,27 +13,33 @@ from whit.dtype import DType, dtypes, to_dtype
 from whit.errors import ArgumentError
 from whit.jax import tree
 from whit.jax.transforms import as_arrays, transforming
-from whit.records import dataclass
 from whit.tensor import Tensor
 
 Array = Tensor
 
 
-@dataclass(frozen=True)
 class ShapeDtypeStruct:
-    """A shape and a dtype, without values."""
+    """A shape and a dtype, without values. It is a leaf, no container, so it is no dataclass."""
 
-    shape: tuple[Any, ...]
-    dtype: DType
+    __slots__ = ("dtype", "shape")
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "shape", tuple(self.shape))
-        object.__setattr__(self, "dtype", to_dtype(self.dtype))
+    def __init__(self, shape: Any, dtype: Any, **options: Any) -> None:
+        self.shape: tuple[Any, ...] = tuple(shape)
+        self.dtype: DType = to_dtype(dtype)
 
     @property
     def ndim(self) -> int:
         """The number of axes."""
         return len(self.shape)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ShapeDtypeStruct) and (self.shape, self.dtype) == (other.shape, other.dtype)
+
+    def __hash__(self) -> int:
+        return hash((self.shape, self.dtype))
+
+    def __repr__(self) -> str:
+        return f"ShapeDtypeStruct(shape={self.shape}, dtype={self.dtype.name})"
 
 
 def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -154,3 +160,25 @@ def _printed(fmt: str, *args: Any, ordered: bool = False, **kwargs: Any) -> None
 
 
 debug = SimpleNamespace(print=_printed)
+
+
+@contextmanager
+def default_device(device: Any) -> Iterator[None]:
+    """Arrays of this block are made on a device."""
+    before = Device.DEFAULT
+    Device.DEFAULT = canonicalize(None if device is None else str(device))
+    try:
+        yield
+    finally:
+        Device.DEFAULT = before
+
+
+@contextmanager
+def enable_x64(new_val: bool = True) -> Iterator[None]:
+    """Floats and integers of 64 bits in this block."""
+    before = config.jax_enable_x64
+    config.update("jax_enable_x64", new_val)
+    try:
+        yield
+    finally:
+        config.update("jax_enable_x64", before)

@@ -10,6 +10,7 @@ from whit.dtype import to_dtype
 from whit.errors import ArgumentError, NotSupportedError
 from whit.jax import tree
 from whit.jax.transforms import stop_gradient as stop_gradient
+from whit.numpy import fft as _fft
 from whit.numpy.operands import tensor_of
 from whit.tensor import Tensor
 from whit.tensor.control import cond as cond
@@ -344,16 +345,25 @@ def conv_general_dilated(
     **options: Any,
 ) -> Tensor:
     """Convolution with axes in any order: dimension_numbers=("NHWC", "HWIO", "NHWC"), say."""
-    if lhs_dilation is not None and any(each != 1 for each in lhs_dilation):
-        raise NotSupportedError("lax.conv_general_dilated: lhs_dilation", fix="Use Tensor.conv_transpose2d.")
     plain = "NC" + "DHW"[-(lhs.ndim - 2) :], "OI" + "DHW"[-(lhs.ndim - 2) :]
     of_input, of_weight, of_result = dimension_numbers or (plain[0], plain[1], plain[0])
     x = lhs.permute(*[of_input.index(letter) for letter in plain[0]])
+    for axis, step in enumerate(lhs_dilation or ()):
+        x = _spread(x, axis + 2, step)
     weight = rhs.permute(*[of_weight.index(letter) for letter in plain[1]])
     dilation = rhs_dilation or (1,) * (lhs.ndim - 2)
     x = x.pad(((0, 0), (0, 0), *_padding(padding, x, weight, window_strides, dilation)))
     found = x.conv2d(weight, stride=tuple(window_strides), dilation=tuple(dilation), groups=feature_group_count)
     return found.permute(*[plain[0].index(letter) for letter in of_result])
+
+
+def _spread(x: Tensor, axis: int, step: int) -> Tensor:
+    """Zeros between the elements of an axis."""
+    if step == 1:
+        return x
+    size = x.shape[axis]
+    apart = x.unsqueeze(axis + 1).pad(tuple((0, step - 1 if each == axis + 1 else 0) for each in range(x.ndim + 1)))
+    return apart.flatten(axis, axis + 1).narrow(axis, 0, (size - 1) * step + 1)
 
 
 def _padding(padding: Any, x: Tensor, weight: Tensor, strides: Any, dilation: Any) -> list[tuple[int, int]]:
@@ -403,3 +413,212 @@ def zeros_like_array(x: Tensor) -> Tensor:
 def optimization_barrier(operand: Any) -> Any:
     """The same: nothing is moved across a value that is stored."""
     return operand
+
+
+# ---- by other names
+
+
+def round(x: Any, rounding_method: Any = None) -> Tensor:
+    """To the nearest whole number, halves to even ones."""
+    return tensor_of(x).round()
+
+
+def cbrt(x: Any) -> Tensor:
+    """The cube root."""
+    given = tensor_of(x)
+    return given.sign() * given.abs().pow(1 / 3)
+
+
+def complex(x: Any, y: Any) -> Tensor:
+    """Complex numbers of two parts."""
+    found: Tensor = Tensor.complex(tensor_of(x), tensor_of(y))
+    return found
+
+
+def polygamma(m: int, x: Any) -> Tensor:
+    """The m-th derivative of digamma."""
+    return tensor_of(x).polygamma(int(m))
+
+
+def stack(operands: Any, axis: int = 0) -> Tensor:
+    """Along a new axis."""
+    return Tensor.stack([tensor_of(each) for each in operands], dim=axis)
+
+
+def unstack(x: Tensor, axis: int = 0) -> tuple[Tensor, ...]:
+    """The parts along an axis."""
+    return x.unbind(axis)
+
+
+def tile(operand: Tensor, reps: Any) -> Tensor:
+    """Again and again."""
+    return operand.tile(tuple(reps))
+
+
+def split(operand: Tensor, sizes: Any, axis: int = 0) -> tuple[Tensor, ...]:
+    """Parts of these sizes."""
+    return operand.split(list(sizes), axis)
+
+
+def collapse(operand: Tensor, start_dimension: int, stop_dimension: int | None = None) -> Tensor:
+    """Several axes as one."""
+    last = operand.ndim if stop_dimension is None else stop_dimension
+    return operand.flatten(start_dimension, last - 1)
+
+
+def sort_key_val(keys: Tensor, values: Tensor, dimension: int = -1, is_stable: bool = True) -> Any:
+    """Keys in order, and the values with them."""
+    return sort((keys, values), dimension)
+
+
+def reduce_sum(operand: Tensor, axes: Sequence[int]) -> Tensor:
+    """The sum along axes."""
+    return operand.sum(tuple(axes))
+
+
+def reduce_prod(operand: Tensor, axes: Sequence[int]) -> Tensor:
+    """The product along axes."""
+    return operand.prod(tuple(axes))
+
+
+def reduce_max(operand: Tensor, axes: Sequence[int]) -> Tensor:
+    """The largest along axes."""
+    return operand.max(tuple(axes))
+
+
+def reduce_min(operand: Tensor, axes: Sequence[int]) -> Tensor:
+    """The smallest along axes."""
+    return operand.min(tuple(axes))
+
+
+def reduce_and(operand: Tensor, axes: Sequence[int]) -> Tensor:
+    """Whether all along axes are true."""
+    return operand.all(tuple(axes))
+
+
+def reduce_or(operand: Tensor, axes: Sequence[int]) -> Tensor:
+    """Whether any along axes is true."""
+    return operand.any(tuple(axes))
+
+
+conv_with_general_padding = conv_general_dilated
+
+
+def approx_max_k(operand: Tensor, k: int, reduction_dimension: int = -1, **options: Any) -> tuple[Tensor, Tensor]:
+    """The largest along an axis: exactly these."""
+    values, places = operand.topk(k, reduction_dimension)
+    return values, places
+
+
+def approx_min_k(operand: Tensor, k: int, reduction_dimension: int = -1, **options: Any) -> tuple[Tensor, Tensor]:
+    """The smallest along an axis: exactly these."""
+    values, places = operand.topk(k, reduction_dimension, largest=False)
+    return values, places
+
+
+def bessel_i0e(x: Any) -> Tensor:
+    """i0 times exp(-|x|)."""
+    given = tensor_of(x)
+    found: Tensor = given.i0() * (-given.abs()).exp()
+    return found
+
+
+def shift_right_logical(x: Any, y: Any) -> Tensor:
+    """To the right, with zeros from the left."""
+    given = tensor_of(x)
+    name = given.dtype.name
+    unsigned = given if name.startswith("u") else given.bitcast(to_dtype(f"u{name}"))
+    return (unsigned >> tensor_of(y).cast(unsigned.dtype)).bitcast(given.dtype)
+
+
+def population_count(x: Any) -> Tensor:
+    """How many bits are 1."""
+    given = tensor_of(x)
+    bits = [shift_right_logical(given, place) & 1 for place in range(given.dtype.bitsize)]
+    return sum(bits[1:], bits[0])
+
+
+def clz(x: Any) -> Tensor:
+    """How many bits are 0 before the first 1."""
+    given = tensor_of(x)
+    size = given.dtype.bitsize
+    spread = given
+    for step in (1, 2, 4, 8, 16, 32):
+        spread = spread | shift_right_logical(spread, step) if step < size else spread
+    found: Tensor = size - population_count(spread)
+    return found
+
+
+def reduce_precision(operand: Any, exponent_bits: int, mantissa_bits: int) -> Tensor:
+    """As a narrower float has it: float16 or bfloat16."""
+    known = {(5, 10): "float16", (8, 7): "bfloat16", (8, 23): "float32"}
+    if (exponent_bits, mantissa_bits) not in known:
+        raise NotSupportedError(f"lax.reduce_precision: of {exponent_bits}, {mantissa_bits} bits", fix="See dtypes.")
+    given = tensor_of(operand)
+    return given.cast(to_dtype(known[exponent_bits, mantissa_bits])).cast(given.dtype)
+
+
+def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
+    """The shape of elementwise work on tensors of these shapes."""
+    tensors = [Tensor.empty(*shape) for shape in shapes]
+    return tuple(tensors[0].broadcast_tensors(*tensors[1:])[0].shape) if tensors else ()
+
+
+def empty(shape: Any, dtype: Any = None) -> Tensor:
+    """Memory of any content."""
+    return Tensor.empty(*shape, dtype=dtype)
+
+
+def conv_transpose(
+    lhs: Tensor,
+    rhs: Tensor,
+    strides: Sequence[int],
+    padding: Any,
+    rhs_dilation: Any = None,
+    dimension_numbers: Any = None,
+    **options: Any,
+) -> Tensor:
+    """A convolution of elements with zeros between them; axes as (batch, ..., channels) unless said."""
+    spatial = "DHW"[-(lhs.ndim - 2) :]
+    numbers = dimension_numbers or (f"N{spatial}C", f"{spatial}IO", f"N{spatial}C")
+    apart = rhs_dilation or (1,) * (lhs.ndim - 2)
+    pads = padding
+    if isinstance(padding, str):
+        windows = [rhs.shape[numbers[1].index(letter)] for letter in spatial]
+        spans = [(window - 1) * step + 1 for window, step in zip(windows, apart, strict=True)]
+        pairs = zip(spans, strides, strict=True)
+        pads = [_transposed_padding(span, stride, padding.upper() == "SAME") for span, stride in pairs]
+    ones = (1,) * (lhs.ndim - 2)
+    return conv_general_dilated(lhs, rhs, ones, pads, strides, rhs_dilation, numbers)
+
+
+def _transposed_padding(span: int, stride: int, is_same: bool) -> tuple[int, int]:
+    """So much that a convolution with a stride is undone in shape."""
+    total = span + stride - 2 if is_same else span + stride - 2 + builtins.max(span - stride, 0)
+    before = (span - 1 if stride > span - 1 else -(-total // 2)) if is_same else span - 1
+    return before, total - before
+
+
+def mulhi(x: Any, y: Any) -> Tensor:
+    """The upper half of the bits of a product, of integers of at most 32."""
+    given = tensor_of(x)
+    wide = to_dtype("uint64" if given.dtype.name.startswith("u") else "int64")
+    return ((given.cast(wide) * tensor_of(y).cast(wide)) >> given.dtype.bitsize).cast(given.dtype)
+
+
+def fft(x: Any, fft_type: Any, fft_lengths: Sequence[int]) -> Tensor:
+    """ "fft", "ifft", "rfft" or "irfft" over the last axes."""
+    name = str(getattr(fft_type, "name", fft_type)).lower()
+    if name not in ("fft", "ifft", "rfft", "irfft"):
+        raise ArgumentError(f"lax.fft: {fft_type!r}", fix='It is "fft", "ifft", "rfft" or "irfft".')
+    found: Tensor = getattr(_fft, f"{name}n")(tensor_of(x), tuple(fft_lengths))
+    return found
+
+
+def reduce_xor(operand: Tensor, axes: Sequence[int]) -> Tensor:
+    """Whether a number of bits along axes is odd, for each of them."""
+    given = operand.movedim(tuple(axes), tuple(range(len(axes)))).flatten(0, len(axes) - 1)
+    found = given[0]
+    for place in range(1, given.shape[0]):
+        found = found ^ given[place]
+    return found

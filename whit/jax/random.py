@@ -289,3 +289,136 @@ def beta(key: Tensor, a: Any, b: Any, shape: Any = None, dtype: Any = None) -> T
     one, other = split(key)
     x, y = gamma(one, a, shape), gamma(other, b, shape)
     return x / (x + y)
+
+
+def lognormal(key: Tensor, sigma: Any = 1.0, shape: Any = (), dtype: Any = None) -> Tensor:
+    """Whose logarithm is normal."""
+    result: Tensor = (normal(key, shape, dtype) * sigma).exp()
+    return result
+
+
+def rayleigh(key: Tensor, scale: Any, shape: Any = (), dtype: Any = None) -> Tensor:
+    """The length of two normal numbers."""
+    found: Tensor = (uniform(key, shape, dtype).log() * -2).sqrt() * scale
+    return found
+
+
+def pareto(key: Tensor, b: Any, shape: Any = (), dtype: Any = None) -> Tensor:
+    """A power of uniform numbers."""
+    result: Tensor = (exponential(key, shape, dtype) / b).exp()
+    return result
+
+
+def weibull_min(key: Tensor, scale: Any, concentration: Any, shape: Any = (), dtype: Any = None) -> Tensor:
+    """A power of waiting times."""
+    found: Tensor = (-(-uniform(key, shape, dtype)).log1p()) ** (1.0 / concentration) * scale
+    return found
+
+
+def geometric(key: Tensor, p: Any, shape: Any = (), dtype: Any = dtypes.int32) -> Tensor:
+    """How many tries until one succeeds."""
+    found = (-uniform(key, shape)).log1p() / (-tensor_or(p)).log1p()
+    return (found.floor() + 1).cast(to_dtype(dtype))
+
+
+def tensor_or(value: Any) -> Tensor:
+    """A number as a tensor."""
+    return value if isinstance(value, Tensor) else Tensor(float(value))
+
+
+def clone(key: Tensor) -> Tensor:
+    """The same key."""
+    return key
+
+
+# ---- made of the others: not the numbers of JAX
+
+
+def chisquare(key: Tensor, df: Any, shape: Any = None, dtype: Any = None) -> Tensor:
+    """A sum of squares of normal numbers."""
+    return gamma(key, tensor_or(df) / 2, shape, dtype) * 2
+
+
+def t(key: Tensor, df: Any, shape: Any = (), dtype: Any = None) -> Tensor:
+    """Student's distribution."""
+    one, other = split(key)
+    found: Tensor = normal(one, shape, dtype) / (chisquare(other, df, shape) / df).sqrt()
+    return found
+
+
+def f(key: Tensor, dfnum: Any, dfden: Any, shape: Any = None, dtype: Any = None) -> Tensor:
+    """A ratio of two mean squares."""
+    one, other = split(key)
+    found: Tensor = (chisquare(one, dfnum, shape) / dfnum) / (chisquare(other, dfden, shape) / dfden)
+    return found
+
+
+def loggamma(key: Tensor, a: Any, shape: Any = None, dtype: Any = None) -> Tensor:
+    """The logarithm of gamma numbers."""
+    return gamma(key, a, shape, dtype).log()
+
+
+def maxwell(key: Tensor, shape: Any = (), dtype: Any = None) -> Tensor:
+    """The length of three normal numbers."""
+    return normal(key, (*_shape(shape), 3), dtype).square().sum(-1).sqrt()
+
+
+def double_sided_maxwell(key: Tensor, loc: Any, scale: Any, shape: Any = (), dtype: Any = None) -> Tensor:
+    """The same, with a sign."""
+    one, other = split(key)
+    found: Tensor = maxwell(one, shape, dtype) * rademacher(other, shape) * scale + loc
+    return found
+
+
+def generalized_normal(key: Tensor, p: float, shape: Any = (), dtype: Any = None) -> Tensor:
+    """Whose density falls as exp(-|x|^p)."""
+    one, other = split(key)
+    return gamma(one, 1 / p, shape, dtype).pow(1 / p) * rademacher(other, shape)
+
+
+def ball(key: Tensor, d: int, p: float = 2, shape: Any = (), dtype: Any = None) -> Tensor:
+    """Points of a ball."""
+    one, other = split(key)
+    found = generalized_normal(one, p, (*_shape(shape), d), dtype)
+    spread = found.abs().pow(p).sum(-1) + exponential(other, shape, dtype)
+    return found / spread.pow(1 / p).unsqueeze(-1)
+
+
+def triangular(key: Tensor, left: float, mode: float, right: float, shape: Any = (), dtype: Any = None) -> Tensor:
+    """Between two ends, most often at a mode."""
+    found = uniform(key, shape, dtype)
+    share = (mode - left) / (right - left)
+    below = (found * (right - left) * (mode - left)).sqrt() + left
+    above = right - ((1 - found) * (right - left) * (right - mode)).sqrt()
+    return (found < share).where(below, above)
+
+
+def wald(key: Tensor, mean: Any, shape: Any = (), dtype: Any = None) -> Tensor:
+    """When a drifting walk first reaches 1."""
+    one, other = split(key)
+    square = normal(one, shape, dtype).square()
+    root = (4 * mean * square + (mean * square) ** 2).sqrt()
+    small = mean + mean * mean * square / 2 - mean / 2 * root
+    result: Tensor = (uniform(other, shape) <= mean / (mean + small)).where(small, mean * mean / small)
+    return result
+
+
+def binomial(key: Tensor, n: int, p: Any, shape: Any = None, dtype: Any = None) -> Tensor:
+    """How often of n times."""
+    share = tensor_or(p)
+    size = share.shape if shape is None else _shape(shape)
+    return (uniform(key, (int(n), *size)) < share).sum(0).cast(_float(dtype))
+
+
+def multinomial(key: Tensor, n: int, p: Tensor, shape: Any = None, dtype: Any = None) -> Tensor:
+    """How often each class came, of n times."""
+    drawn = categorical(key, p.log(), shape=(int(n), *p.shape[:-1]))
+    return (drawn.unsqueeze(-1) == Tensor.arange(p.shape[-1])).sum(0).cast(_float(dtype))
+
+
+def orthogonal(key: Tensor, n: int, shape: Any = (), dtype: Any = None, m: int | None = None) -> Tensor:
+    """Matrices of orthogonal columns, or rows."""
+    rows, columns = n, n if m is None else m
+    q, r = normal(key, (*_shape(shape), max(rows, columns), min(rows, columns)), dtype).qr()
+    q = q * r.diagonal(0, -2, -1).sign().unsqueeze(-2)
+    return q if rows >= columns else q.mT

@@ -373,3 +373,17 @@ class custom_jvp:  # noqa: N801  # JAX's name
 
         value.__name__ = self._fun.__name__
         return Tensor.custom_function(value, gradient)(*[as_arrays(arg) for arg in moving])
+
+
+def custom_gradient(fun: Function) -> Function:
+    """A function that gives (value, what takes a cotangent of it to those of the arguments)."""
+
+    def value(*args: Any) -> Any:
+        return fun(*args)[0]
+
+    def gradient(dy: Any, y: Any, *args: Any) -> list[Any]:
+        found = fun(*args)[1](dy)
+        return list(found) if isinstance(found, tuple | list) else [found]
+
+    functools.update_wrapper(value, fun)
+    return lambda *args: Tensor.custom_function(value, gradient)(*[as_arrays(arg) for arg in args])

@@ -239,3 +239,21 @@ def register_dataclass(nodetype: type, data_fields: Any = None, meta_fields: Any
             ),
         )
     return nodetype
+
+
+def flatten_with_path(tree: Any, is_leaf: IsLeaf | None = None) -> tuple[list[tuple[tuple[str, ...], Any]], PyTreeDef]:
+    """The leaves with the ways to them, and what is around them."""
+    return leaves_with_path(tree, is_leaf), structure(tree, is_leaf)
+
+
+def broadcast(prefix_tree: Any, full_tree: Any, is_leaf: IsLeaf | None = None) -> Any:
+    """A tree whose leaves are spread over those below them in another one."""
+    found, around = flatten(prefix_tree, is_leaf)
+    parts = around.flatten_up_to(full_tree)
+    spread = [map(lambda _, leaf=leaf: leaf, part) for leaf, part in zip(found, parts, strict=True)]
+    return around.unflatten(spread)
+
+
+def reduce_associative(operation: Callable[[Any, Any], Any], tree: Any, *, identity: Any = _MISSING) -> Any:
+    """All leaves, two at a time, in any order."""
+    return reduce(operation, tree, identity)

@@ -189,19 +189,12 @@ def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = dtypes.int
 
 def complex(real: Tensor, imag: Tensor, *, out: Any = None) -> Any:
     """Complex numbers of two parts."""
-    return into(out, _complex_method("complex")(real, imag))
+    return into(out, Tensor.complex(real, imag))
 
 
 def polar(abs: Tensor, angle: Tensor, *, out: Any = None) -> Any:
     """Complex numbers of a length and an angle."""
-    return into(out, _complex_method("complex")(abs * angle.cos(), abs * angle.sin()))
-
-
-def _complex_method(name: str) -> Callable[..., Any]:
-    found: Any = getattr(Tensor, name, None)
-    if found is None:
-        raise ArgumentError("torch.complex: there are no complex dtypes yet", fix="Use two tensors.")
-    return found  # type: ignore[no-any-return]
+    return into(out, Tensor.polar(abs, angle))
 
 
 # ---- random numbers

@@ -144,6 +144,19 @@ def _formula_of(operands: Sequence[Any]) -> tuple[str, list[Any]]:
     return left + right, tensors
 
 
+# ---- complex numbers
+
+
+def real(input: Tensor) -> Tensor:
+    """The real part."""
+    return input.real
+
+
+def imag(input: Tensor) -> Tensor:
+    """The imaginary part."""
+    return input.imag
+
+
 # ---- matrices
 
 
@@ -257,3 +270,15 @@ def rrelu_(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, traini
 def threshold_(input: Tensor, threshold: float, value: float) -> Tensor:
     """What is not above a threshold becomes a value."""
     return input.copy_((input > threshold).where(input, value))
+
+
+def svd_lowrank(A: Tensor, q: int = 6, niter: int = 2, M: Tensor | None = None) -> SVD:  # noqa: N803
+    """The q largest singular values, and their vectors: exact here."""
+    left, values, right = svd(A if M is None else A - M)
+    return SVD(left[..., :q], values[..., :q], right[..., :q])
+
+
+def pca_lowrank(A: Tensor, q: int | None = None, center: bool = True, niter: int = 2) -> SVD:  # noqa: N803
+    """The q largest of columns whose means are taken away."""
+    count = builtins.min(6, *A.shape[-2:]) if q is None else q
+    return svd_lowrank(A - A.mean(-2, keepdim=True) if center else A, count)

@@ -54,7 +54,8 @@ POSITIONS: Final = """
 """
 LIKE: Final = "empty_like ones_like rand_like randn_like zeros_like"
 OTHERS: Final = """
-    clone detach fill get_device is_complex is_conj is_floating_point is_inference is_neg is_nonzero is_same_size
+    clone detach fill view_as_complex view_as_real
+    get_device is_complex is_conj is_floating_point is_inference is_neg is_nonzero is_same_size
     is_signed istft log_softmax multinomial numel resolve_conj resolve_neg softmax stft
 """
 METHODS: Final = " ".join((ELEMENTWISE, REDUCTIONS, ORDER, PRODUCTS, SHAPES, POSITIONS, LIKE, OTHERS)).split()

@@ -23,6 +23,7 @@ __all__ = [
     "identity",
     "initializers",
     "leaky_relu",
+    "log1mexp",
     "log_sigmoid",
     "log_softmax",
     "logmeanexp",
@@ -248,3 +249,9 @@ def dot_product_attention(
     grouped = query.shape[-3] != key.shape[-3]
     found = query.scaled_dot_product_attention(key, value, allowed, is_causal=is_causal, enable_gqa=grouped)
     return found.transpose(-3, -2)
+
+
+def log1mexp(x: Any) -> Tensor:
+    """log(1 - exp(-x))."""
+    given = tensor_of(x)
+    return (given < 0.6931471805599453).where((-(-given).expm1()).log(), (-(-given).exp()).log1p())

@@ -108,3 +108,14 @@ lecun_uniform = _named(1.0, "fan_in", "uniform")
 lecun_normal = _named(1.0, "fan_in", "truncated_normal")
 he_uniform = kaiming_uniform = _named(2.0, "fan_in", "uniform")
 he_normal = kaiming_normal = _named(2.0, "fan_in", "truncated_normal")
+
+
+def delta_orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None) -> Initializer:
+    """A convolution that is an orthogonal matrix at its middle, and 0 elsewhere."""
+
+    def init(key: Tensor, shape: Any, dtype: Any = dtype) -> Tensor:
+        middle = tuple((size - 1) // 2 for size in shape[:-2])
+        matrix = orthogonal(scale, column_axis, dtype)(key, (shape[-1], shape[-1]))[: shape[-2]]
+        return Tensor.zeros(*shape, dtype=matrix.dtype).at[middle].set(matrix)
+
+    return init
