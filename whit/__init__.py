@@ -30,7 +30,8 @@ from whit.jit.jit import TinyJit
 from whit.jit.jit import TinyJit as jit  # noqa: N813  as in JAX; the folder: `from whit.jit import ...`
 from whit.names import WHIT, advice
 from whit.tensor import Tensor, checkpoint
-from whit.tensor.control import cond, fori_loop, map, scan, while_loop  # noqa: A004  as in JAX
+from whit.tensor.control import cond, fori_loop, scan, while_loop
+from whit.tensor.control import map as map  # noqa: A004  as in JAX; `from whit import *` leaves Python's
 from whit.tensor.nested import map_tensors
 from whit.tensor.transforms import (
     grad,
@@ -102,7 +103,6 @@ __all__ = [
     "jit",
     "jvp",
     "linearize",
-    "map",
     "map_tensors",
     "nn",
     "numpy",

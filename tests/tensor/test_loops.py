@@ -95,6 +95,7 @@ def test_containers() -> None:
     assert (ys[0].one.tolist(), ys[0].other) == ([[1.0], [2.0]], None)
 
 
+@pytest.mark.cpu
 def test_kernels_do_not_depend_on_the_length() -> None:
     counts = []
     for steps in (2, 10, 300):
@@ -105,6 +106,7 @@ def test_kernels_do_not_depend_on_the_length() -> None:
     assert counts == [2, 2, 2]
 
 
+@pytest.mark.cpu
 def test_a_gradient_has_one_product_for_the_weights() -> None:
     counts = []
     for steps in (2, 60):
@@ -344,6 +346,13 @@ def test_writes_in_a_step_are_its_own() -> None:
 def test_a_map_is_the_function_of_each_part() -> None:
     x = arguments(3)[0]
     agree(whit.map(lambda part: (part.sum(), part[0] * 2), x), (x.sum((1, 2)), x[:, 0] * 2))
+
+
+def test_a_star_import_leaves_the_map_of_python() -> None:
+    names: dict[str, Any] = {}
+    exec("from whit import *", names)
+    assert "map" not in names
+    assert names["scan"] is whit.scan
 
 
 def test_a_symbolic_size_inside_is_written_out() -> None:
