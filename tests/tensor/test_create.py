@@ -93,6 +93,7 @@ def test_tensors_of_tensors_and_nodes() -> None:
         (lambda: Tensor("abc"), ArgumentError, "cannot build a tensor of 'abc', a str"),
         (lambda: Tensor(["a"]), ArgumentError, "cannot build a tensor of 'a', a str"),
         (lambda: Tensor(object()), ArgumentError, "cannot build a tensor of"),
+        (lambda: Tensor([1 + 2j], dtype="float32"), DTypeError, "(1+2j) is complex, and float32 is not"),
         (lambda: Tensor(b"abc", dtype=dtypes.int16), ShapeError, "3 bytes are no whole number of int16"),
         (lambda: Tensor(pathlib.Path("/no/x")), FileNotFoundError, "file: /no/x cannot be opened"),
         (lambda: Tensor([1], dtype="flaot32"), DTypeError, "no dtype named 'flaot32'"),
