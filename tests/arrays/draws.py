@@ -314,8 +314,8 @@ def bounding(draw: Draw) -> Call:
     number = 1 if x.dtype.kind in "iu" else 0.5
     low, high = (draw(st.sampled_from([None, number, array_of(draw, x.shape, x.dtype.name)])) for _ in range(2))
     if low is not None and high is not None:
-        high = np.maximum(low, high).astype(x.dtype)
-        high = high.item() if isinstance(low, int | float) and not high.ndim else high
+        larger = np.asarray(np.maximum(low, high), x.dtype)
+        high = larger if larger.ndim or isinstance(low, np.ndarray) else larger.item()
     return (x, low, high), {}
 
 

@@ -246,3 +246,11 @@ def test_what_is_kept_for_nothing_is_not_computed() -> None:
     x = Tensor([[1, 2], [3, 4]])
     kept = (x.sum() + 1).contiguous().reshape(1, 1)[:0]
     assert (kept.sum(0) + 1).tolist() == [1]
+
+
+@pytest.mark.parametrize("key", [(0, slice(None, 0)), slice(0, 0)])
+def test_writing_to_no_elements_changes_nothing(key: object) -> None:
+    x = Tensor([[1]], dtype="int8")
+    x[key] = 7
+    x[key] = Tensor.zeros(0, dtype="int8") if isinstance(key, tuple) else Tensor.zeros(0, 1, dtype="int8")
+    assert x.tolist() == [[1]]

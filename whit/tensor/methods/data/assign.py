@@ -109,6 +109,8 @@ class Assignment(Topic):
                 self._made(),
                 "Write to the tensor that was expanded, or to a clone().",
             )
+        if any(type(size) is int and not size for size in value.shape) and target is not base:
+            return  # nothing is written
         if gate is not None and not positions:
             value, gate = gate.where(value, target), None
         is_plain = not positions and gate is None and combine is None
