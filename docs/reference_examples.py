@@ -571,6 +571,7 @@ const: Tensor.const(2.5)
 invalids: Tensor.invalids(2, 3).shape
 max_shape: x.max_shape
 is_param: v.is_param
+strong_dtype: v.strong_dtype
 is_param_: v.clone().is_param_().is_param
 keccak: Tensor(b"abc").keccak()[:4]
 hash: Tensor(b"abc").hash()[:4]
@@ -585,6 +586,7 @@ uop: v.relu().uop.op.name
 
 # Names without a value to show; their pages have examples.
 NONE = {
+    "cuda": "devices.md",
     "custom_kernel": "gradients.md",
     "from_url": "data.md",
     "train": "training.md",

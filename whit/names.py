@@ -24,7 +24,6 @@ TAKES_ANY_NAME: Final = 0x08  # in the flags of code: `inspect.CO_VARKEYWORDS`, 
 
 TENSOR: Final = {
     # where a tensor is
-    "cuda": ("PyTorch", '`x.to("CUDA")`, which moves a tensor'),
     "gpu": ("tinygrad", '`x.to("CUDA")`, which moves a tensor'),
     "pin_memory": ("PyTorch", "nothing: copies to a GPU need no special memory"),
     "share_memory_": ("PyTorch", "`x.data()`, or DLPack"),

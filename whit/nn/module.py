@@ -23,7 +23,7 @@ from types import FunctionType
 from typing import Any, ClassVar, NamedTuple, Self
 
 from whit.dtype import DType, DTypeLike, dtypes, to_dtype
-from whit.errors import ArgumentError, nearest
+from whit.errors import AbsentError, ArgumentError, nearest
 from whit.ir.op import spell_shape
 from whit.names import MODULE, TAKES_ANY_NAME, Absent, advice, with_help
 from whit.nn.own_class import Handle, OwnClass, add_hook
@@ -159,7 +159,7 @@ class Module:
         for name in filter(None, target.split(".")):
             inside = dict(parts_of(found))
             if name not in inside:
-                raise ArgumentError(f"get_submodule: {type(found).__name__} has no {name!r}{nearest(name, inside)}")
+                raise AbsentError(f"get_submodule: {type(found).__name__} has no {name!r}{nearest(name, inside)}")
             found = inside[name]
         return found
 
@@ -296,7 +296,7 @@ class Module:
 
 def _named(asked: str, target: str, tensors: dict[str, Tensor]) -> Tensor:
     if target not in tensors:
-        raise ArgumentError(f"{asked}: there is no {target!r}{nearest(target, tensors)}")
+        raise AbsentError(f"{asked}: there is no {target!r}{nearest(target, tensors)}")
     return tensors[target]
 
 
