@@ -89,6 +89,15 @@ solve: square.solve(Tensor([1.0, 2.0]))
 inv: square.inv()
 det: square.det()
 slogdet: square.slogdet()
+lu: square.lu()
+lu_factor: square.lu_factor().pivots
+lu_unpack: Tensor.lu_unpack(*square.lu())[1]
+lu_solve: Tensor([[1.0], [2.0]]).lu_solve(*square.lu())
+triangular_solve: Tensor([[1.0], [2.0]]).triangular_solve(square).solution
+geqrf: square.geqrf()
+orgqr: square.geqrf().a.orgqr(square.geqrf().tau)
+householder_product: square.geqrf().a.householder_product(square.geqrf().tau)
+ormqr: square.geqrf().a.ormqr(square.geqrf().tau, square)
 cholesky: square.cholesky()
 matrix_power: square.matrix_power(3)
 qr: square.qr()[1]

@@ -26,8 +26,9 @@ def _reflect(k: UOp, state: Sequence[UOp]) -> list[UOp]:
     length = (scale * (part * part).reduce(ops.ADD, (1,)).sqrt()).stage()
     corner = at(both, positions_of(length.shape)[0], k, k, shape=length.shape)
     end = (corner < 0.0).where(length, -length)  # of the other sign: corner - end does not cancel
-    is_zero = length.eq(0.0)
-    tau = is_zero.where(0.0, (length + abs(corner)) / length)
+    below = (row > k).where(column, 0.0)
+    is_zero = abs(below).reduce(ops.MAX, (1,)).eq(0.0)  # then LAPACK leaves the column, and its sign
+    tau = is_zero.where(0.0, (length + abs(corner)) / is_zero.where(1.0, length))
     divisor = is_zero.where(1.0, corner - end)
     u = (row > k).where(low / broadcast_batch(divisor, lines), row.eq(k).where(const(both.dtype, 1.0), 0.0)).stage()
     spread_u = u.reshape((*lines, 1)).expand(shape)
