@@ -179,12 +179,12 @@ class FunctionGuards:
             rest.append(self._asking)
         else:
             compared.append((functools.partial(words.field, offset=offset), self._asking.objects))
-        offsets = [_offset_of(slot) for slot, _ in self._places.objects]
-        if None in offsets:
+        places = [(_offset_of(slot), one) for slot, one in self._places.objects]
+        known = [(functools.partial(words.field, offset=at), [one]) for at, one in places if at is not None]
+        if len(known) == len(places):  # 2.0 us -> 0.3 us for the groups of an optimiser (bench/jit.py)
+            compared += known
+        else:
             rest.append(self._places)
-        else:  # 2.0 us -> 0.3 us for the groups of an optimiser (bench/jit.py)
-            places = zip(self._places.objects, offsets, strict=True)
-            compared += [(functools.partial(words.field, offset=offset), [one]) for (_, one), offset in places]
         for note, objects in compared:
             for one in objects:
                 note(one)
