@@ -172,7 +172,9 @@ class Pooling(Topic):
         kernel, steps, gaps, pads, extra = plan
         both = [(before, after + more) for (before, after), (_, more) in zip(pads, extra, strict=True)]
         is_of_images = self.ndim == 4 and gaps == (1, 1) and all(isinstance(size, int) and size for size in self.shape)
-        gathers = forms_of(target_of(self.device)).pools_gather
+        forms = forms_of(target_of(self.device))
+        overlaps = any(size > step for size, step in zip(kernel, steps, strict=True))
+        gathers = forms.pools_gather or (forms.overlaps_gather and overlaps and self.dtype not in dtypes.float16s)
         if gathers and is_of_images and self.dtype.is_float and not return_indices:
             from whit.tensor.graphs.convolution.max_pool import max_pool_of_images  # lazy: an algorithm
 
