@@ -116,6 +116,12 @@ def note_single(name: str, result: Result, shape: Sequence[Any], fix: str = "") 
     return result
 
 
+def forget_single(result: Result) -> Result:
+    """A result that is one tensor to its caller, who may unpack it."""
+    _single.pop(id(result), None)
+    return result
+
+
 def check_not_unpacked(tensor: Any, depth: int = 2) -> None:
     """Raises if the caller's caller unpacks such a result, or a tensor of another number of rows: `v, i = x.max(1)`."""
     frame = sys._getframe(depth)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple, Self
 
 from whit.dtype import dtypes
-from whit.errors import ArgumentError, ShapeError
+from whit.errors import ArgumentError, NotSupportedError, ShapeError
 from whit.ir.op import spell_shape
 from whit.ir.uop import UOp, const
 from whit.tensor.core import broadcast_scalar
@@ -51,6 +51,7 @@ class Packed(Decompositions):
             raise ArgumentError("lu: pivot=False", self._made(), "Rows are always exchanged.")
         from whit.tensor.graphs.linear_algebra.packed import packed_lu  # lazy: few programs decompose matrices
 
+        self._check_real("lu")
         matrix = self._matrices("lu")
         batch, m, n = matrix.shape
         zeros = broadcast_scalar(const(WORK, 0.0), (batch, min(m, n)))
@@ -67,6 +68,13 @@ class Packed(Decompositions):
         return (*result, infos)
 
     lu_factor = lu
+
+    def _check_real(self, name: str) -> None:
+        """Refuses complex numbers."""
+        if self.dtype.is_complex:
+            raise NotSupportedError(
+                f"{name}: {self.dtype.name}{spell_shape(self.shape)}", self._made(), "Use solve(), inv() or qr()."
+            )
 
     @classmethod
     def lu_unpack(cls, LU_data: Any, LU_pivots: Any) -> tuple[Self, Self, Self]:  # noqa: N803  # PyTorch's names
@@ -137,6 +145,7 @@ class Packed(Decompositions):
         """The QR decomposition as reflections: R, their vectors below its diagonal, and their factors."""
         from whit.tensor.graphs.linear_algebra.packed import packed_qr  # lazy: as above
 
+        self._check_real("geqrf")
         matrix = self._matrices("geqrf")
         batch, m, n = matrix.shape
         zeros = broadcast_scalar(const(WORK, 0.0), (batch, min(m, n)))
