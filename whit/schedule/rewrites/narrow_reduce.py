@@ -46,21 +46,26 @@ def _varying(value: UOp, axes: frozenset[int], left: list[int]) -> frozenset[int
     if left[0] < 0:
         return axes
     op = value.op
-    if op is ops.EXPAND:
-        source = value.src[0]
-        return _varying(source, frozenset(a for a in axes if _is_same(source.shape[a], value.shape[a])), left)
-    if op is ops.PERMUTE:
-        back = {value.arg[a]: a for a in axes}
-        return frozenset(back[a] for a in _varying(value.src[0], frozenset(back), left))
-    if op is ops.RESHAPE:
-        return _through_reshape(value, axes, left)
+    if op in _THROUGH:
+        return _THROUGH[op](value, axes, left)
     if not (op.elementwise or op is ops.CAST or op is ops.DETACH):
         return axes
     found: frozenset[int] = frozenset()
     for source in value.src:
-        if source.shape:
-            found |= _varying(source, axes - found, left)
+        found |= _varying(source, axes - found, left)
     return found
+
+
+def _through_expand(value: UOp, axes: frozenset[int], left: list[int]) -> frozenset[int]:
+    """The same of axes that are not repeated."""
+    source = value.src[0]
+    return _varying(source, frozenset(a for a in axes if _is_same(source.shape[a], value.shape[a])), left)
+
+
+def _through_permute(value: UOp, axes: frozenset[int], left: list[int]) -> frozenset[int]:
+    """The same of axes in another order."""
+    back = {value.arg[a]: a for a in axes}
+    return frozenset(back[a] for a in _varying(value.src[0], frozenset(back), left))
 
 
 def _through_reshape(value: UOp, axes: frozenset[int], left: list[int]) -> frozenset[int]:
@@ -98,4 +103,5 @@ def _is_same(size: Any, other: Any) -> bool:
     return bool(size == other) if type(size) is int and type(other) is int else size is other
 
 
+_THROUGH = {ops.EXPAND: _through_expand, ops.PERMUTE: _through_permute, ops.RESHAPE: _through_reshape}
 NARROW_REDUCE = Rules("narrow_reduce", (narrow_reduce,))
