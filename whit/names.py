@@ -138,6 +138,7 @@ SYNONYMS: Final = {
     "end": ("stop",),
     "reps": ("repeats",),
     "target": ("Y",),
+    "sz": ("num_features",),
     "k": ("diagonal", "offset"),
     "offset": ("diagonal",),
     "diagonal": ("offset",),
