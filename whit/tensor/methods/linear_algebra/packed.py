@@ -15,6 +15,7 @@ from whit.ir.uop import UOp, const
 from whit.tensor.core import broadcast_scalar
 from whit.tensor.engine import compute
 from whit.tensor.graphs.positions import positions_along
+from whit.tensor.methods.aliases import same_as, several_as
 from whit.tensor.methods.linear_algebra.decompose import WORK, Decompositions
 
 
@@ -67,7 +68,7 @@ class Packed(Decompositions):
         infos = is_zero.any(-1).where(is_zero.int().argmax(-1) + 1, 0).int()
         return (*result, infos)
 
-    lu_factor = lu
+    lu_factor = several_as("lu")
 
     def _check_real(self, name: str) -> None:
         """Refuses complex numbers."""
@@ -163,7 +164,7 @@ class Packed(Decompositions):
         m, n = self.shape[-2:]
         return self._reflect("orgqr", tau, self._wrap(_eye(m, n, self)).expand(*self.shape), transpose=False)
 
-    householder_product = orgqr
+    householder_product = same_as("orgqr")
 
     def ormqr(self, tau: Any, other: Any, left: bool = True, transpose: bool = False) -> Self:
         """Q @ other, Q being the whole product of the reflections of this matrix; or other @ Q; or Q transposed."""
