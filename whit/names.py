@@ -217,7 +217,8 @@ def with_help(
 ) -> Callable[..., Any]:
     """A method that says what it takes when it is given a keyword that it does not have. `name` is for the message.
     `check` raises for positional arguments that other libraries have in another order."""
-    code = getattr(function, "__wrapped__", function).__code__
+    plain = getattr(function, "__wrapped__", function)
+    code = (plain if isinstance(plain, FunctionType) else function).__code__
     known = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]  # without self
 
     def call(self: Any, *args: Any, **given: Any) -> Any:

@@ -41,6 +41,7 @@ class Module:
     def __init_subclass__(cls) -> None:
         made = vars(cls).get("__init__")
         plain: Any = getattr(made, "__wrapped__", made)
+        plain = plain if isinstance(plain, FunctionType) else made
         if isinstance(made, FunctionType) and not plain.__code__.co_flags & TAKES_ANY_NAME:
             cls.__init__ = with_help(made, cls.__name__)  # type: ignore[method-assign]
         for name, other in (
