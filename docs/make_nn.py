@@ -17,6 +17,8 @@ OWNERS: Final[Mapping[str, Any]] = {
     "nn.functional": nn.functional,
     "nn.init": nn.init,
     "nn.utils": nn.utils,
+    "nn.utils.parametrize": nn.utils.parametrize,
+    "nn.utils.parametrizations": nn.utils.parametrizations,
     "nn.utils.rnn": nn.utils.rnn,
     "optim": optim,
     "optim.lr_scheduler": optim.lr_scheduler,
@@ -35,7 +37,7 @@ DIFFERS: Final = {
     "nn.EmbeddingBag": "gradients are dense",
     "nn.GELU": "`Tensor.gelu` is the approximation by tanh, the layer is exact",
     "nn.LogSoftmax": "the axis is the last one unless it is said; so in Softmax and Softmin",
-    "nn.Module": "`super().__init__()` is not needed; a model may be any object; there are no hooks",
+    "nn.Module": "`super().__init__()` is not needed; a model may be any object",
     "nn.ModuleDict": "a dictionary: layers in dictionaries are found like others",
     "nn.ModuleList": "a list: layers in lists are found like others",
     "nn.MultiheadAttention": "a query that sees nothing gives 0 without weights, where PyTorch gives NaN",
@@ -45,9 +47,11 @@ DIFFERS: Final = {
     "nn.RMSNorm": "eps is 1e-6 unless it is said",
     "nn.Sequential": "takes a list of layers, too; functions of tensors are layers",
     "nn.TransformerEncoder": "`enable_nested_tensor` and `mask_check` have no effect",
+    "nn.LazyLinear": "no parameters before the first call; so in all lazy layers",
+    "nn.Module.register_forward_hook": "no `always_call`",
+    "nn.Module.register_full_backward_hook": "gets the gradients of all float arguments, wanted or not",
+    "nn.utils.parametrize.cached": "no effect: equal computations are one",
     "nn.Module.load_state_dict": "values are cast and moved to what the model has; nothing changes unless all fits",
-    "nn.Module.named_parameters": "a list",
-    "nn.Module.parameters": "a list",
     "nn.Module.register_buffer": "all buffers are part of the state: there is no `persistent`",
     "nn.Module.requires_grad_": "frozen parameters are no parameters any more",
     "nn.Module.to": "a device, a dtype, or both; no tensor to be like",
@@ -69,46 +73,30 @@ DIFFERS: Final = {
     "utils.data.RandomSampler": "a generator is a number or a `random.Random`; so in all samplers",
 }
 
-LAZY = "layers have weights when they are made: give the sizes"
-HOOK = "a function around the layer"
-WRITES = "functions give new tensors: without the underscore"
 KERNELS = "kernels of some GPUs: `@` and `TinyJit` choose theirs"
 DEPRECATED = "deprecated in PyTorch"
-PARAMETRISED = "needs hooks: compute the weight in `forward`"
 
 # What is not there, and why.
 LEFT_OUT: Final = {
-    "nn.AdaptiveLogSoftmaxWithLoss": "the sizes of its parts depend on the data",
     "nn.Container": DEPRECATED,
     "nn.CrossMapLRN2d": DEPRECATED + "; `nn.LocalResponseNorm`",
     "nn.FractionalMaxPool2d": "nothing yet: `nn.AdaptiveMaxPool2d`",
     "nn.FractionalMaxPool3d": "nothing yet: `nn.AdaptiveMaxPool3d`",
-    "nn.Lazy*": LAZY,
     "nn.LinearCrossEntropy*": "a linear layer and `cross_entropy` are fused by the compiler",
     "nn.NLLLoss2d": DEPRECATED + "; `nn.NLLLoss`",
     "nn.RNNBase": "`nn.RNN`, `nn.LSTM` or `nn.GRU`",
     "nn.RNNCellBase": "`nn.RNNCell`, `nn.LSTMCell` or `nn.GRUCell`",
     "nn.SyncBatchNorm": "batches that are sharded are one batch for `nn.BatchNorm2d`",
-    "nn.Module.register_*_hook": HOOK,
-    "nn.Module.register_forward_hook": HOOK,
-    "nn.Module.register_backward_hook": HOOK,
+    "nn.Module.register_backward_hook": DEPRECATED + "; `register_full_backward_hook`",
+    "nn.Module.register_load_state_dict_p*_hook": "what `load_state_dict` returns, or another dictionary for it",
+    "nn.Module.register_state_dict_p*_hook": "another dictionary, of what `state_dict` gives",
     "nn.Module.*_extra_state": "all that is in a state is a tensor",
-    "nn.Module.add_module": "`setattr(model, name, layer)`",
-    "nn.Module.register_module": "`setattr(model, name, layer)`",
-    "nn.Module.set_submodule": "`setattr(model, name, layer)`",
     "nn.Module.compile": "`TinyJit(model)`",
-    "nn.Module.cuda": '`model.to("CUDA")`',
     "nn.Module.ipu": "`model.to(device)`",
     "nn.Module.mtia": "`model.to(device)`",
     "nn.Module.xpu": "`model.to(device)`",
-    "nn.Module.extra_repr": "a layer prints the arguments that it keeps as attributes",
-    "nn.Module.forward": "defined by the model, or `__call__`",
-    "nn.Module.get_buffer": '`model.state_dict()["name"]`',
-    "nn.Module.get_parameter": '`model.state_dict()["name"]`',
     "nn.Module.share_memory": "`x.data()`, or DLPack",
     "nn.Module.to_empty": "weights are lazy until they are used",
-    "nn.Module.type": "`model.to(dtype)`",
-    "nn.functional.*_": WRITES,
     "nn.functional.conv_tbc": "`conv1d` of another order of axes",
     "nn.functional.fractional_max_pool*": "nothing yet: `adaptive_max_pool2d`",
     "nn.functional.grouped_mm": KERNELS,
@@ -117,16 +105,11 @@ LEFT_OUT: Final = {
     "nn.functional.linear_cross_entropy": "`linear` and `cross_entropy` are fused by the compiler",
     "nn.functional.multi_head_attention_forward": "`nn.MultiheadAttention`",
     "nn.functional.native_channel_shuffle": "`channel_shuffle`",
-    "nn.functional.upsample*": DEPRECATED + "; `interpolate`",
     "nn.utils.clip_grad_norm": DEPRECATED + "; `clip_grad_norm_`",
-    "nn.utils.clip_grads_with_norm_": "`clip_grad_norm_`, which is lazy: the norm is computed once",
     "nn.utils.convert_conv*": "the compiler chooses how tensors lie in memory",
-    "nn.utils.fuse_*": "the compiler fuses a normalisation that is not trained",
-    "nn.utils.param*ions": PARAMETRISED,
-    "nn.utils.parametrize": PARAMETRISED,
-    "nn.utils.remove_*_norm": PARAMETRISED,
-    "nn.utils.spectral_norm": PARAMETRISED,
-    "nn.utils.weight_norm": PARAMETRISED,
+    "nn.utils.parametrize.transfer_parametrizations_and_params": "`copy.deepcopy` of the module",
+    "nn.utils.parametrize.type_before_parametrizations": "`isinstance`: the class is one below that of the layer",
+    "nn.utils.parametrizations.orthogonal": "nothing yet: `register_parametrization` with `matrix_exp`",
     "nn.utils.skip_init": "weights are lazy until they are used",
     "nn.utils.stateless": "tensors of a model can be replaced",
     "nn.utils.rnn.invert_permutation": "`order.argsort()`",
@@ -148,6 +131,7 @@ evaluate the same expression with both libraries (`tests/nn/pytorch/`). State di
 >>> theirs = {"weight_ih_l0": Tensor.ones(9, 2), "weight_hh_l0": Tensor.ones(9, 3)}   # as nn.state.torch_load(path)
 >>> model = nn.GRU(2, 3, bias=False)
 >>> model.load_state_dict(theirs)
+IncompatibleKeys(missing_keys=[], unexpected_keys=[])
 >>> model(Tensor.ones(5, 1, 2))[0].shape
 (5, 1, 3)
 

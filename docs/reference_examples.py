@@ -90,6 +90,15 @@ solve: square.solve(Tensor([1.0, 2.0]))
 inv: square.inv()
 det: square.det()
 slogdet: square.slogdet()
+lu: square.lu()
+lu_factor: square.lu_factor().pivots
+lu_unpack: Tensor.lu_unpack(*square.lu())[1]
+lu_solve: Tensor([[1.0], [2.0]]).lu_solve(*square.lu())
+triangular_solve: Tensor([[1.0], [2.0]]).triangular_solve(square).solution
+geqrf: square.geqrf()
+orgqr: square.geqrf().a.orgqr(square.geqrf().tau)
+householder_product: square.geqrf().a.householder_product(square.geqrf().tau)
+ormqr: square.geqrf().a.ormqr(square.geqrf().tau, square)
 cholesky: square.cholesky()
 matrix_power: square.matrix_power(3)
 qr: square.qr()[1]
@@ -594,6 +603,7 @@ const: Tensor.const(2.5)
 invalids: Tensor.invalids(2, 3).shape
 max_shape: x.max_shape
 is_param: v.is_param
+strong_dtype: v.strong_dtype
 is_param_: v.clone().is_param_().is_param
 keccak: Tensor(b"abc").keccak()[:4]
 hash: Tensor(b"abc").hash()[:4]
@@ -608,6 +618,7 @@ uop: v.relu().uop.op.name
 
 # Names without a value to show; their pages have examples.
 NONE = {
+    "cuda": "devices.md",
     "custom_kernel": "gradients.md",
     "from_url": "data.md",
     "train": "training.md",

@@ -51,8 +51,9 @@ _ENTRANCES = (
 )
 
 
-class UserError(WhitError, ValueError):
-    """The caller asked for something that has no meaning, or that whit cannot do.
+class UserError(WhitError, ValueError, RuntimeError):
+    """The caller asked for something that has no meaning, or that whit cannot do: NumPy raises ValueError, PyTorch
+    RuntimeError.
 
     `method` is what the user called, "" for operators; `line` is where: "train.py:12", or "".
     """

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BEAM",
+    "CI",
     "DEBUG",
     "DEFAULT_FLOAT",
     "DEV",
@@ -84,6 +85,7 @@ __all__ = [
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
+CI = bool(os.environ.get("CI"))  # whether a service runs the program
 OSX = sys.platform == "darwin"
 WIN = sys.platform == "win32"
 

@@ -24,7 +24,6 @@ TAKES_ANY_NAME: Final = 0x08  # in the flags of code: `inspect.CO_VARKEYWORDS`, 
 
 TENSOR: Final = {
     # where a tensor is
-    "cuda": ("PyTorch", '`x.to("CUDA")`, which moves a tensor'),
     "gpu": ("tinygrad", '`x.to("CUDA")`, which moves a tensor'),
     "pin_memory": ("PyTorch", "nothing: copies to a GPU need no special memory"),
     "share_memory_": ("PyTorch", "`x.data()`, or DLPack"),
@@ -71,8 +70,14 @@ TENSOR: Final = {
 }
 
 MODULE: Final = {
-    "cuda": ("PyTorch", '`model.to("CUDA")`'),
-    "register_forward_hook": ("PyTorch", "a function around the layer"),
+    "register_backward_hook": ("PyTorch", "`register_full_backward_hook`"),
+    "register_load_state_dict_post_hook": ("PyTorch", "what `load_state_dict` returns"),
+    "register_load_state_dict_pre_hook": ("PyTorch", "another dictionary for `load_state_dict`"),
+    "register_state_dict_pre_hook": ("PyTorch", "a function around `state_dict`"),
+    "register_state_dict_post_hook": ("PyTorch", "another dictionary, of what `state_dict` gives"),
+    "share_memory": ("PyTorch", "`nn.state.safe_save`; each process loads the file"),
+    "to_empty": ("PyTorch", "`model.to(device)`: what is lazy has no memory yet"),
+    "compile": ("PyTorch", "`TinyJit` of a function that calls the model"),
     "init": ("JAX", "nothing: layers have weights when they are made"),
 }
 
@@ -131,6 +136,7 @@ SYNONYMS: Final = {
     "end": ("stop",),
     "reps": ("repeats",),
     "target": ("Y",),
+    "sz": ("num_features",),
     "k": ("diagonal", "offset"),
     "offset": ("diagonal",),
     "diagonal": ("offset",),
@@ -211,7 +217,8 @@ def with_help(
 ) -> Callable[..., Any]:
     """A method that says what it takes when it is given a keyword that it does not have. `name` is for the message.
     `check` raises for positional arguments that other libraries have in another order."""
-    code = function.__code__
+    plain = getattr(function, "__wrapped__", function)
+    code = (plain if isinstance(plain, FunctionType) else function).__code__
     known = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]  # without self
 
     def call(self: Any, *args: Any, **given: Any) -> Any:

@@ -241,6 +241,12 @@ CASES: dict[str, tuple[Case, ...]] = {
         at(lambda x: (x + x.T).eigh()[1].square(), SYMMETRIC / 2),
     ),
     "qr": (first("qr", MATRIX), at(lambda x: x.qr()[1], spread(4, 3))),
+    "lu": (first("lu", MATRIX),),
+    "lu_unpack": (at(lambda x: Tensor.lu_unpack(x, ints(2, 2, 3))[1], MATRIX),),
+    "lu_solve": (at(lambda x, b: b.lu_solve(x, ints(2, 3, 3)), MATRIX, spread(3, 2)),),
+    "triangular_solve": (at(lambda x, b: b.triangular_solve(x)[0], MATRIX, spread(3, 2)),),
+    "orgqr": (two("orgqr", spread(4, 2), spread(2)),),
+    "ormqr": (at(lambda x, tau, other: x.ormqr(tau, other), spread(3, 2), spread(2), spread(3, 2)),),
     "svd": (at(lambda x: x.svd()[1], spread(4, 3), smooth=False),),
     # ---- complex numbers
     "real": (parts("real", spread(3, 2)),),
@@ -336,5 +342,5 @@ NONE = frozenset(names("""
     backward custom_function custom_kernel data device dtype element_size grad gradient is_floating_point item nbytes
     explain ndim numel numpy realize requires_grad shape size to_ tolist uop
     bfloat16 float half
-    lstsq pinv
+    lstsq pinv geqrf
 """))  # fmt: skip

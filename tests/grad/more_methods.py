@@ -161,7 +161,8 @@ MORE_NONE = frozenset(names("""
     lexsort nanargmax nanargmin nonzero_static ravel_multi_index setdiff1d setxor1d sgn tobytes tofile union1d
     unravel_index randint_like bitwise_count spacing packbits unpackbits array_equiv unique_values unique_counts
     unique_inverse unique_all iscomplex tril_indices_from triu_indices_from histogram_bin_edges fill_diagonal putmask
-    place const invalids max_shape is_param is_param_ keccak hash schedule_linear
+    place const invalids max_shape is_param is_param_ keccak hash schedule_linear strong_dtype
+    show to_device
     bartlett blackman hamming hanning kaiser
     bartlett_window blackman_window hamming_window hann_window kaiser_window geomspace identity logspace tri
     tril_indices triu_indices

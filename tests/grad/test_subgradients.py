@@ -28,6 +28,7 @@ CHOICES: dict[str, tuple[Callable[[Tensor], Tensor], Numbers, Numbers]] = {
     "topk": (lambda x: x.topk(1)[0], [5.0, 1.0, 5.0], [1.0, 0.0, 0.0]),
     "median": (lambda x: x.median(0)[0], [5.0, 1.0, 3.0], [0.0, 0.0, 1.0]),
     "kthvalue": (lambda x: x.kthvalue(2)[0], [5.0, 1.0, 3.0], [0.0, 0.0, 1.0]),
+    "acosh": (lambda x: x.acosh(), [-2.0, -1.0], [1 / math.sqrt(3), math.inf]),
     "abs": (lambda x: x.abs(), [-1.0, 0.0, -0.0], [-1.0, 0.0, 0.0]),
     "sqrt": (lambda x: x.sqrt(), [0.0, 4.0], [math.inf, 0.25]),
     "norm": (lambda x: x.norm() + x.norm(3) + x.norm(1), [0.0, 0.0], [0.0, 0.0]),

@@ -263,3 +263,28 @@ def test_a_view_of_a_tensor_from_outside_cannot_be_kept() -> None:
 
     with pytest.raises(JitError, match="keeps a view of a tensor from outside"):
         TinyJit(f)(Tensor([1.0, 1.0]))
+
+
+OPTIMISERS = ["SGD", "AdamW", "LAMB", "LARS", "RMSprop", "Adagrad", "Adadelta", "Adamax", "NAdam", "RAdam", "Adafactor"]
+OPTIMISERS += ["Rprop", "ASGD", "Muon"]
+
+
+@pytest.mark.parametrize("name", OPTIMISERS)
+def test_an_optimiser_may_be_made_by_the_first_call(name: str) -> None:
+    def weights(jit: Any) -> list[list[list[float]]]:
+        weight, made = Tensor([[1.0, 2.0], [3.0, 4.0]]).realize(), SimpleNamespace(optimizer=None)
+
+        def step(x: Tensor) -> Tensor:
+            if made.optimizer is None:
+                settings = {"initial_accumulator_value": 0.5} if name == "Adagrad" else {}
+                made.optimizer = getattr(nn.optim, name)([weight], lr=0.1, **settings)
+            made.optimizer.zero_grad()
+            (weight @ x).square().sum().backward()
+            made.optimizer.step()
+            return weight + 0
+
+        run = jit(step)
+        return [run(Tensor([[1.0], [2.0]]).realize()).tolist() for _ in range(3)]
+
+    for ours, plain in zip(weights(TinyJit), weights(lambda f: f), strict=True):
+        assert ours[0] == pytest.approx(plain[0], rel=1e-5) and ours[1] == pytest.approx(plain[1], rel=1e-5)

@@ -84,3 +84,19 @@ def test_wrong_calls_say_what_is_wrong() -> None:
         functional_call(model, [model.weight], Tensor.ones(4))  # type: ignore[arg-type]
     with pytest.raises(ArgumentError, match="cannot be called"):
         functional_call(3, {}, Tensor.ones(4))
+
+
+@pytest.mark.parametrize("name", ["celu_", "elu_", "hardtanh_", "leaky_relu_", "relu_", "rrelu_", "selu_"])
+def test_activations_with_an_underscore_write_into_their_input(name: str) -> None:
+    x = Tensor([-2.0, -0.5, 0.5, 2.0])
+    wanted = getattr(nn.functional, name.removesuffix("_"))(x).numpy()
+    view = x[:2]
+    assert getattr(nn.functional, name)(x) is x
+    assert np.array_equal(x.numpy(), wanted) and np.array_equal(view.numpy(), wanted[:2])
+
+
+def test_upsample_is_interpolate_under_its_older_names() -> None:
+    x = Tensor.arange(4).float().reshape(1, 1, 2, 2)
+    assert nn.functional.upsample(x, scale_factor=2).tolist() == nn.functional.upsample_nearest(x, 4).tolist()
+    assert nn.functional.upsample_bilinear(x, 3).tolist() == [[[[0, 0.5, 1], [1, 1.5, 2], [2, 2.5, 3]]]]
+    assert nn.functional.threshold_(Tensor([1.0, 3.0]), 2, 9).tolist() == [9, 3]

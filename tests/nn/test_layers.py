@@ -198,3 +198,8 @@ def test_nn_is_imported_beside_tensor() -> None:
     namespace: dict[str, Any] = {}
     exec("from whit import Tensor, nn\nfound = nn.optim.Adam, nn.state.get_parameters, nn.Linear", namespace)
     assert len(namespace["found"]) == 3
+
+
+def test_norms_of_batches_take_the_name_that_tinygrad_has_for_channels() -> None:
+    for name in ("BatchNorm", "BatchNorm1d", "BatchNorm2d", "BatchNorm3d"):
+        assert getattr(nn, name)(sz=4).num_features == 4

@@ -13,6 +13,7 @@ from whit.kernel.attention_form import find_attention
 from whit.schedule import pipeline
 from whit.schedule.groups.group import Group, group_kernels
 from whit.schedule.pipeline import PASSES, Job, Pass, schedule
+from whit.schedule.rewrites.narrow_reduce import NARROW_REDUCE
 from whit.schedule.rewrites.reverse_scans import REVERSE_SCANS
 from whit.schedule.rewrites.split_reduce import SPLIT_REDUCE
 from whit.schedule.rewrites.split_sort import SPLIT_SORT
@@ -41,7 +42,12 @@ def test_an_observer_sees_the_graph_after_every_pass(spelled: str) -> None:
 
 def test_passes_are_about_the_ops_of_their_rules() -> None:
     about = {step.name: step.about for step in PASSES if step.about}
-    rules = {"split_reduce": SPLIT_REDUCE, "split_sort": SPLIT_SORT, "reverse_scans": REVERSE_SCANS}
+    rules = {
+        "narrow_reduce": NARROW_REDUCE,
+        "split_reduce": SPLIT_REDUCE,
+        "split_sort": SPLIT_SORT,
+        "reverse_scans": REVERSE_SCANS,
+    }
     assert about == {name: set(found.compiled) for name, found in rules.items()}
 
 

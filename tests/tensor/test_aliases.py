@@ -272,7 +272,7 @@ count: int = x.dim()
 layers = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Dropout(0.1))
 print(layers, nn.optim.Adam(layers.parameters(), betas=(0.9, 0.99)), x.std(0, unbiased=False))
 """
-WRONG = ("x.cuda()", "x.sum(keepdimz=True)", "nn.Conv9d", "nn.Linear(3, 4, device=3)", "x.mm(x, 3)")
+WRONG = ("x.gpu()", "x.sum(keepdimz=True)", "nn.Conv9d", "nn.Linear(3, 4, device=3)", "x.mm(x, 3)")
 
 
 @pytest.mark.slow

@@ -81,6 +81,7 @@ def test_rearrange(formula: str, sizes: dict[str, int], expected: Any) -> None:
 
 def test_rearrange_removes_and_adds_axes_of_one() -> None:
     same(Tensor(X).unsqueeze(1).rearrange("a 1 b c -> b (a c)"), X.transpose(1, 0, 2).reshape(3, 8))
+    same(Tensor(X).rearrange("a … c -> c a …"), X.transpose(2, 0, 1))
     same(Tensor(5).rearrange("-> 1 1"), [[5]])
     same(Tensor([[5]]).rearrange("1 () -> "), 5)
 

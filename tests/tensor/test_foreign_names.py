@@ -51,7 +51,7 @@ def test_what_is_told_to_be_written_exists() -> None:
 
 def test_names_that_are_not_there_are_not_offered() -> None:
     x = Tensor([1.0])
-    assert "cuda" not in dir(x)
+    assert "gpu" not in dir(x)
     assert "sum" in dir(x) and "shape" in dir(x)
     with pytest.raises(AttributeError, match="'Tensor' object has no attribute 'summ'"):
         _ = x.summ  # type: ignore[attr-defined]

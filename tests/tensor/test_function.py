@@ -367,7 +367,37 @@ def test_an_exception_leaves_nothing_behind() -> None:
 
 def test_what_is_no_function_is_told() -> None:
     with pytest.raises(ArgumentError, match="function: 3 is no function"):
-        function(3)  # type: ignore[arg-type]
+        function(3)
+
+
+def test_options_of_tinygrad_are_taken() -> None:
+    weight = data(3)
+
+    @function(precompile=True, allow_implicit=False)
+    def alone(x: Tensor) -> Tensor:
+        return x * 2 + Tensor.ones(3)
+
+    @function(allow_implicit=False)
+    def implicit(x: Tensor) -> Tensor:
+        return x * weight
+
+    @function(grad_fxn=lambda dy, call: (dy * call.src[1] * 5, None))
+    def five(x: Tensor, y: Tensor) -> Tensor:
+        return x * y
+
+    x = data(3)
+    same(alone(x).numpy(), x.numpy() * 2 + 1)
+    same(alone(x[:3]).numpy(), x.numpy() * 2 + 1)
+    with pytest.raises(ArgumentError, match=r"function: implicit reads float32\(3,\), which is no argument"):
+        implicit(x)
+    y = five(x, weight)
+    same(y.numpy(), x.numpy() * weight.numpy())
+    dx, dw = y.sum().gradient(x, weight)
+    same([dx.numpy(), dw.numpy()], [x.numpy() * 5, np.zeros(3)])
+    with pytest.raises(ArgumentError, match="gives 1 gradients for 2 tensors"):
+        function(lambda a, b: a * b, grad_fxn=lambda dy, call: (dy,))(x, weight).sum().gradient(x)
+    with pytest.raises(ArgumentError, match="It has to give one tensor"):
+        function(lambda a: (a, a), grad_fxn=lambda dy, call: (dy,))(x)
 
 
 def test_it_keeps_its_name_and_its_text() -> None:

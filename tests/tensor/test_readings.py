@@ -83,6 +83,11 @@ def test_a_maximum_is_not_unpacked() -> None:
     first, second = x.max(1).tolist()
     assert (first, second) == (5.0, 4.0)
     assert [row.item() for row in x.max(1)] == [5.0, 4.0]
+    rows = Tensor([[1.0, 5.0], [4.0, 2.0], [3.0, 0.0]])
+    with pytest.raises(ValueError, match=r"a tensor \(3,\) has 3 rows, and not 2(.|\n)*x.max\(1\), x.argmax\(1\)"):
+        _values, _places = rows.max(1)
+    one, two, three = rows.max(1)
+    assert (one.item(), two.item(), three.item()) == (5.0, 4.0, 3.0)
     a, b = x.sum(1)
     assert (a.item(), b.item()) == (6.0, 6.0)
     a, b = x.max(1) + 0

@@ -342,6 +342,33 @@ class UOp(Record):
         variable, value = self.src
         return variable, int(value.arg)
 
+    @property
+    def val(self) -> int:
+        """The value of a bound variable."""
+        return self.unbind()[1]
+
+    @property
+    def expr(self) -> str:
+        """The name of a variable."""
+        return str(self._variable("expr").arg.name)
+
+    @property
+    def vmin(self) -> int:
+        """The smallest value that a variable may have."""
+        return int(self._variable("vmin").arg.low)
+
+    @property
+    def vmax(self) -> int:
+        """The largest value that a variable may have."""
+        return int(self._variable("vmax").arg.high)
+
+    def _variable(self, asked: str) -> UOp:
+        """This variable, without its value."""
+        found = self.src[0] if self.op is ops.BIND else self
+        if found.op is not ops.VARIABLE:
+            raise AbsentError(f"{asked}: {self.short()} is no variable", fix="Ask the variables that it is made of.")
+        return found
+
     # ---- elementwise
 
     def _operand(self, other: Any) -> UOp:

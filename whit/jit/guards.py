@@ -119,9 +119,10 @@ class FunctionGuards:
         self._kinds, self._bases = Probes(type), Probes(attrgetter("__mro__"))
         self._functions, self._asking = Functions(), Probes(attrgetter("requires_grad"))
         self._probes, self._values, self._caches = Probes(_call), Values(), Caches()
+        self._places = Probes(_slot_of)  # attributes in slots: pairs of the slot and the object
         self._walk()
         rows = (self._items, self._cells, self._orders, self._kinds, self._bases, self._functions, self._asking)
-        self._rows = [row for row in (*rows, self._probes, self._values, self._caches) if row.labels]
+        self._rows = [row for row in (*rows, self._places, self._probes, self._values, self._caches) if row.labels]
         self._quick: _Quick | None = None
 
     def settle(self) -> None:
@@ -178,6 +179,9 @@ class FunctionGuards:
             rest.append(self._asking)
         else:
             compared.append((functools.partial(words.field, offset=offset), self._asking.objects))
+        known = _slots_in(words, self._places.objects)
+        compared += known
+        rest += [self._places] * (len(known) != len(self._places.objects))
         for note, objects in compared:
             for one in objects:
                 note(one)
@@ -394,7 +398,7 @@ class FunctionGuards:
                     continue
                 if counts(name) and not name.startswith("__"):
                     self._noted.add((id(value), slot))
-                    self._follow(self._probe(f"{label}.{name}", _slot, slot, value), f"{label}.{name}")
+                    self._follow(self._places.add((slot, value), f"{label}.{name}"), f"{label}.{name}")
 
     def _attributes_of_jit(self, value: Any, label: str) -> None:
         """Of a function under the JIT those that the user has given it."""
@@ -646,11 +650,30 @@ def _always(name: Any) -> bool:
     return True
 
 
-def _slot(slot: Any, value: Any) -> Any:
+def _slot_of(place: tuple[Any, Any]) -> Any:
+    """What an object has in a slot."""
+    slot, value = place
     try:
         return slot.__get__(value)
     except AttributeError:
         return MISSING
+
+
+def _slots_in(words: Words, places: Iterable[tuple[Any, Any]]) -> list[tuple[Callable[[Any], None], Iterable[Any]]]:
+    """How native code notes slots of objects: 2.0 us -> 0.3 us for the groups of an optimiser (bench/jit.py)."""
+    found = ((_offset_of(slot), one) for slot, one in places)
+    return [(functools.partial(words.field, offset=at), [one]) for at, one in found if at is not None]
+
+
+def _offset_of(slot: Any) -> int | None:
+    """Where objects have a slot, in bytes; None of classes that an empty object cannot be made of without harm."""
+    kind = slot.__objclass__
+    if hasattr(kind, "__del__"):
+        return None
+    try:
+        return offset_of(kind, slot)
+    except (TypeError, AttributeError):  # read only, abstract, or made by C
+        return None
 
 
 def _is_of_library(value: Any) -> bool:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
 import threading
 import types
 import warnings
@@ -238,6 +239,15 @@ class TinyJit(Wrapper, Generic[Parameters, Result]):
             self._captures.clear()
             self._changing.clear()
 
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        """Pickles the name where it is found by it, as functions are; else the function. Programs are captured again;
+        `save` writes them to files."""
+        name: str = getattr(self._function, "__qualname__", "")
+        found: Any = sys.modules.get(getattr(self._function, "__module__", None) or "")
+        for part in name.split("."):
+            found = getattr(found, part, None)
+        return name if found is self else (_again, (self._function, self._prune, self._donate))
+
     def __repr__(self) -> str:
         return f"<TinyJit {self._name}: {len(self.captured)} captured>"
 
@@ -262,6 +272,11 @@ class _Holder(Wrapper):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _Holder, (None,)
+
+
+def _again(function: Any, prune: bool, donate: tuple[int | str, ...]) -> TinyJit[..., Any]:
+    """A captured function from a pickle, or a copy: nothing is captured yet."""
+    return TinyJit(function, prune=prune, donate=donate)
 
 
 def _does_not_fit(name: str) -> JitError:

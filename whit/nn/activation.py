@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from whit.dtype import DTypeLike
 from whit.nn import functional as F
 from whit.nn.module import Module
+from whit.nn.placed import placed
 from whit.tensor import Tensor
 
 
@@ -188,7 +190,10 @@ class Softmax2d(Module):
 class PReLU(Module):
     """x, or weight * x below 0: one weight that is trained, or one for each channel (axis 1)."""
 
-    def __init__(self, num_parameters: int = 1, init: float = 0.25) -> None:
+    @placed
+    def __init__(
+        self, num_parameters: int = 1, init: float = 0.25, device: str | None = None, dtype: DTypeLike | None = None
+    ) -> None:
         self.num_parameters = num_parameters
         self.weight = Tensor.full((num_parameters,), float(init))
 

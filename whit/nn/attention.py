@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from whit.dtype import DTypeLike
 from whit.errors import ArgumentError, ShapeError
 from whit.ir.op import spell_shape
 from whit.nn.dropout import dropped
@@ -10,13 +11,23 @@ from whit.nn.init import xavier_uniform
 from whit.nn.linear import Linear
 from whit.nn.module import Module
 from whit.nn.norm import LayerNorm
+from whit.nn.placed import placed
 from whit.tensor import Tensor
 
 
 class MultiHeadAttention(Module):
     """Attention of `n_heads` heads over x of shape (batch, time, dim), or from x to another sequence."""
 
-    def __init__(self, dim: int, n_heads: int, bias: bool = True, dropout: float = 0.0) -> None:
+    @placed
+    def __init__(
+        self,
+        dim: int,
+        n_heads: int,
+        bias: bool = True,
+        dropout: float = 0.0,
+        device: str | None = None,
+        dtype: DTypeLike | None = None,
+    ) -> None:
         if dim % n_heads:
             raise ArgumentError(f"MultiHeadAttention: dim={dim} does not divide into {n_heads} heads")
         self.n_heads, self.head_dim, self.dropout = n_heads, dim // n_heads, dropout
@@ -41,8 +52,16 @@ class MultiHeadAttention(Module):
 class TransformerBlock(Module):
     """x + attention(norm(x)), then x + mlp(norm(x)); `prenorm=False` normalises after the sums instead."""
 
+    @placed
     def __init__(
-        self, dim: int, n_heads: int, ff_dim: int | None = None, prenorm: bool = True, dropout: float = 0.0
+        self,
+        dim: int,
+        n_heads: int,
+        ff_dim: int | None = None,
+        prenorm: bool = True,
+        dropout: float = 0.0,
+        device: str | None = None,
+        dtype: DTypeLike | None = None,
     ) -> None:
         hidden = 4 * dim if ff_dim is None else ff_dim
         self.attention = MultiHeadAttention(dim, n_heads, dropout=dropout)
@@ -73,6 +92,7 @@ class MultiheadAttention(Module):
     kdim, vdim          sizes of keys and values, where they are not those of queries
     """
 
+    @placed
     def __init__(
         self,
         embed_dim: int,
@@ -84,6 +104,8 @@ class MultiheadAttention(Module):
         kdim: int | None = None,
         vdim: int | None = None,
         batch_first: bool = False,
+        device: str | None = None,
+        dtype: DTypeLike | None = None,
     ) -> None:
         if num_heads < 1 or embed_dim % num_heads:
             raise ArgumentError(

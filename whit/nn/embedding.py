@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from whit.dtype import DTypeLike
 from whit.errors import ArgumentError, ShapeError
 from whit.ir.op import spell_shape
 from whit.nn.functional.linear import embedding, embedding_bag, row_of
 from whit.nn.module import Module
+from whit.nn.placed import placed
 from whit.tensor import Tensor
 from whit.tensor.core import mark_leaf
 
@@ -23,6 +25,7 @@ class Embedding(Module):
 
     aliases: ClassVar = {"num_embeddings": "vocab_size", "embedding_dim": "embed_size"}
 
+    @placed
     def __init__(
         self,
         vocab_size: int | None = None,
@@ -35,6 +38,8 @@ class Embedding(Module):
         *,
         num_embeddings: int | None = None,
         embedding_dim: int | None = None,
+        device: str | None = None,
+        dtype: DTypeLike | None = None,
     ) -> None:
         rows = vocab_size if num_embeddings is None else num_embeddings
         columns = embed_size if embedding_dim is None else embedding_dim
@@ -88,6 +93,7 @@ class Embedding(Module):
 class EmbeddingBag(Module):
     """The sum, mean or maximum of the rows of each bag."""
 
+    @placed
     def __init__(
         self,
         num_embeddings: int,
@@ -99,6 +105,8 @@ class EmbeddingBag(Module):
         sparse: bool = False,
         include_last_offset: bool = False,
         padding_idx: int | None = None,
+        device: str | None = None,
+        dtype: DTypeLike | None = None,
     ) -> None:
         self.num_embeddings, self.embedding_dim, self.mode = num_embeddings, embedding_dim, mode
         self.max_norm, self.norm_type, self.scale_grad_by_freq = max_norm, norm_type, scale_grad_by_freq

@@ -6,10 +6,12 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from whit.dtype import DTypeLike
 from whit.errors import ArgumentError
 from whit.ir.op import spell_shape
 from whit.nn.functional.linear import bilinear
 from whit.nn.module import Module
+from whit.nn.placed import placed
 from whit.tensor import Tensor
 
 
@@ -22,7 +24,15 @@ def uniform_weight(*shape: int, fan_in: int) -> Tensor:
 class Linear(Module):
     """x @ weight.T + bias."""
 
-    def __init__(self, in_features: int, out_features: int, bias: bool = True) -> None:
+    @placed
+    def __init__(
+        self,
+        in_features: int,
+        out_features: int,
+        bias: bool = True,
+        device: str | None = None,
+        dtype: DTypeLike | None = None,
+    ) -> None:
         self.weight = uniform_weight(out_features, in_features, fan_in=in_features)
         self.bias = uniform_weight(out_features, fan_in=in_features) if bias else None
 
@@ -60,6 +70,7 @@ class _Conv(Module):
     axes = 2
     any_axes = False  # a kernel of more or fewer axes is one of those
 
+    @placed
     def __init__(
         self,
         in_channels: int,
@@ -71,6 +82,8 @@ class _Conv(Module):
         groups: int = 1,
         bias: bool = True,
         padding_mode: str = "zeros",
+        device: str | None = None,
+        dtype: DTypeLike | None = None,
     ) -> None:
         name = type(self).__name__
         if padding_mode not in PADDING_MODES:
@@ -163,6 +176,7 @@ class Conv3d(_Conv):
 class _ConvTranspose(_Conv):
     """The same turned round: each input spreads over a window of the output."""
 
+    @placed
     def __init__(
         self,
         in_channels: int,
@@ -175,6 +189,8 @@ class _ConvTranspose(_Conv):
         bias: bool = True,
         dilation: int | tuple[int, ...] = 1,
         padding_mode: str = "zeros",
+        device: str | None = None,
+        dtype: DTypeLike | None = None,
     ) -> None:
         super().__init__(in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias)
         if padding_mode != "zeros":
@@ -247,7 +263,16 @@ class ConvTranspose3d(_ConvTranspose):
 class Bilinear(Module):
     """sum over i and j of x1[..., i] * weight[out, i, j] * x2[..., j], plus bias."""
 
-    def __init__(self, in1_features: int, in2_features: int, out_features: int, bias: bool = True) -> None:
+    @placed
+    def __init__(
+        self,
+        in1_features: int,
+        in2_features: int,
+        out_features: int,
+        bias: bool = True,
+        device: str | None = None,
+        dtype: DTypeLike | None = None,
+    ) -> None:
         self.in1_features, self.in2_features, self.out_features = in1_features, in2_features, out_features
         self.weight = uniform_weight(out_features, in1_features, in2_features, fan_in=in1_features)
         self.bias = uniform_weight(out_features, fan_in=in1_features) if bias else None

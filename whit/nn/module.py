@@ -17,16 +17,17 @@ what `train()` and `eval()` say; without them a layer follows `Tensor.training`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import prod
 from types import FunctionType
 from typing import Any, ClassVar, NamedTuple, Self
 
-from whit.dtype import DType, dtypes
-from whit.errors import ArgumentError, nearest
+from whit.dtype import DType, DTypeLike, dtypes, to_dtype
+from whit.errors import AbsentError, ArgumentError, nearest
 from whit.ir.op import spell_shape
 from whit.names import MODULE, TAKES_ANY_NAME, Absent, advice, with_help
-from whit.nn.state.model import get_parameters, get_state_dict, load_state_dict, parts_of
+from whit.nn.own_class import Handle, OwnClass, add_hook
+from whit.nn.state.model import IncompatibleKeys, get_parameters, get_state_dict, load_named, parts_of
 from whit.tensor import Tensor
 from whit.tensor.display import escape
 
@@ -39,20 +40,63 @@ class Module:
 
     def __init_subclass__(cls) -> None:
         made = vars(cls).get("__init__")
-        if isinstance(made, FunctionType) and not made.__code__.co_flags & TAKES_ANY_NAME:
+        plain: Any = getattr(made, "__wrapped__", made)
+        plain = plain if isinstance(plain, FunctionType) else made
+        if isinstance(made, FunctionType) and not plain.__code__.co_flags & TAKES_ANY_NAME:
             cls.__init__ = with_help(made, cls.__name__)  # type: ignore[method-assign]
-        if "forward" in vars(cls) and "__call__" not in vars(cls):
-            cls.__call__ = vars(cls)["forward"]  # type: ignore[method-assign]  # seen by the JIT as the class's own
+        for name, other in (
+            ("forward", "__call__"),
+            ("__call__", "forward"),
+        ):  # each seen by the JIT as the class's own
+            if name in vars(cls) and other not in vars(cls) and not issubclass(cls, OwnClass):
+                setattr(cls, other, vars(cls)[name])
 
     def __call__(self, *args: Any, **given: Any) -> Any:
         raise ArgumentError(
             f"{type(self).__name__}: the class has no forward", fix="Define forward(self, x), or __call__(self, x)."
         )
 
+    def forward(self, *args: Any, **given: Any) -> Any:
+        """What a call gives, without hooks."""
+        return Module.__call__(self, *args, **given)
+
+    # ---- hooks
+
+    def register_forward_pre_hook(
+        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
+    ) -> Handle:
+        """Calls hook(module, args) before each call; what it returns, if anything, are the arguments."""
+        return add_hook(self, "before", hook, prepend, with_kwargs)
+
+    def register_forward_hook(
+        self,
+        hook: Callable[..., Any],
+        *,
+        prepend: bool = False,
+        with_kwargs: bool = False,
+        always_call: bool = False,
+    ) -> Handle:
+        """Calls hook(module, args, result) after each call; what it returns, if anything, is the result."""
+        if always_call:
+            raise ArgumentError("register_forward_hook: always_call=True", fix="Use try and finally around the call.")
+        return add_hook(self, "after", hook, prepend, with_kwargs)
+
+    def register_full_backward_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> Handle:
+        """Calls hook(module, gradients of the results) when these are known; it may return others."""
+        return add_hook(self, "backward_before", hook, prepend)
+
+    def register_full_backward_hook(self, hook: Callable[..., Any], prepend: bool = False) -> Handle:
+        """Calls hook(module, gradients of the arguments, of the results); it may return others of the arguments."""
+        return add_hook(self, "backward", hook, prepend)
+
     def __repr__(self) -> str:
         """Of a layer, how it was made; of what has layers, the table of them."""
         has_layers = any(row.name for row in _rows(self))
         return summary(self) if has_layers else _described(self)
+
+    def extra_repr(self) -> str:
+        """What stands between the parentheses of a layer that is printed: how it was made."""
+        return _arguments(self)
 
     def _repr_html_(self) -> str:
         """The same in notebooks."""
@@ -103,6 +147,12 @@ class Module:
         """The same without names."""
         return (module for _, module in self.named_children())
 
+    def add_module(self, name: str, module: Any) -> None:
+        """`self.name = module`."""
+        setattr(self, name, module)
+
+    register_module = add_module
+
     def apply(self, function: Callable[[Module], Any]) -> Self:
         """Calls a function with each module in this one, and with this one last."""
         for module in reversed(list(self.modules())):
@@ -115,22 +165,59 @@ class Module:
         for name in filter(None, target.split(".")):
             inside = dict(parts_of(found))
             if name not in inside:
-                raise ArgumentError(f"get_submodule: {type(found).__name__} has no {name!r}{nearest(name, inside)}")
+                raise AbsentError(f"get_submodule: {type(found).__name__} has no {name!r}{nearest(name, inside)}")
             found = inside[name]
         return found
 
-    def parameters(self) -> list[Tensor]:
-        """`nn.state.get_parameters`."""
-        return get_parameters(self)
+    def set_submodule(self, target: str, module: Any) -> None:
+        """Puts a module at the end of a way."""
+        way, _, name = target.rpartition(".")
+        owner = self.get_submodule(way)
+        if isinstance(owner, list):
+            owner[int(name)] = module
+        elif isinstance(owner, dict):
+            owner[name] = module
+        else:
+            setattr(owner, name, module)
 
-    def buffers(self) -> list[Tensor]:
+    def get_parameter(self, target: str) -> Tensor:
+        """The parameter at the end of a way as `layers.0.weight`."""
+        return _named("get_parameter", target, dict(self.named_parameters()))
+
+    def get_buffer(self, target: str) -> Tensor:
+        """The buffer at the end of a way as `norm.running_mean`."""
+        return _named("get_buffer", target, dict(self.named_buffers()))
+
+    def parameters(self, recurse: bool = True) -> Iterator[Tensor]:
+        """One by one, those of `nn.state.get_parameters`; without `recurse`, those of this module alone."""
+        return (tensor for _, tensor in self.named_parameters(recurse=recurse))
+
+    def named_parameters(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Tensor]]:
+        """The same with their names, which begin with the prefix."""
+        return self._named(True, prefix, recurse, remove_duplicate)
+
+    def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
         """The tensors that are no parameters: running statistics, tables."""
-        return [tensor for _, tensor in self.named_buffers()]
+        return (tensor for _, tensor in self.named_buffers(recurse=recurse))
 
-    def named_buffers(self) -> list[tuple[str, Tensor]]:
+    def named_buffers(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Tensor]]:
         """The same with their names."""
-        trained = {id(tensor) for tensor in get_parameters(self)}
-        return [(name, tensor) for name, tensor in get_state_dict(self).items() if id(tensor) not in trained]
+        return self._named(False, prefix, recurse, remove_duplicate)
+
+    def _named(self, trained: bool, prefix: str, recurse: bool, once: bool) -> Iterator[tuple[str, Tensor]]:
+        """Tensors that are trained, or those that are not, with their names."""
+        parameters = {id(tensor) for tensor in get_parameters(self)}
+        before = f"{prefix}." if prefix else ""
+        seen: set[int] = set()
+        for name, tensor in get_state_dict(self).items():
+            is_first = id(tensor) not in seen or not once
+            if (id(tensor) in parameters) is trained and is_first and (recurse or "." not in name):
+                seen.add(id(tensor))
+                yield before + name, tensor
 
     def register_buffer(self, name: str, tensor: Tensor | None) -> None:
         """`self.name = tensor`, which is not trained."""
@@ -148,23 +235,30 @@ class Module:
             tensor.requires_grad = requires_grad
         return self
 
-    def zero_grad(self) -> None:
+    def zero_grad(self, set_to_none: bool = True) -> None:
         """Forgets the gradients of the parameters."""
+        if not set_to_none:
+            raise ArgumentError("zero_grad: set_to_none=False", fix="Gradients that are None are zeros.")
         for tensor in self.parameters():
             tensor.grad = None
 
-    def named_parameters(self) -> list[tuple[str, Tensor]]:
-        """The same with their names."""
-        trained = {id(tensor) for tensor in get_parameters(self)}
-        return [(name, tensor) for name, tensor in get_state_dict(self).items() if id(tensor) in trained]
+    def state_dict(
+        self, *, destination: dict[str, Any] | None = None, prefix: str = "", keep_vars: bool = False
+    ) -> dict[str, Tensor]:
+        """`nn.state.get_state_dict`; into a dictionary, if one is given. `keep_vars` changes nothing: there are no
+        other tensors than those of the module."""
+        found = get_state_dict(self, prefix)
+        if destination is None:
+            return found
+        destination.update(found)
+        return destination
 
-    def state_dict(self) -> dict[str, Tensor]:
-        """`nn.state.get_state_dict`."""
-        return get_state_dict(self)
-
-    def load_state_dict(self, state_dict: MutableMapping[str, Tensor], strict: bool = True) -> None:
-        """`nn.state.load_state_dict`."""
-        load_state_dict(self, state_dict, strict=strict, verbose=False)
+    def load_state_dict(
+        self, state_dict: Mapping[str, Tensor], strict: bool = True, assign: bool = False
+    ) -> IncompatibleKeys:
+        """Gives the tensors of the module the values of those of the same names; returns the names that only one side
+        has, which raise if `strict`. With `assign` they get the dtypes and devices of the values, too."""
+        return load_named(self, state_dict, strict, assign)
 
     def to(self, device: str | DType | None = None, dtype: DType | None = None) -> Self:
         """Moves all tensors to a device; float ones get the dtype."""
@@ -196,6 +290,20 @@ class Module:
     def double(self) -> Self:
         """`to(dtypes.float64)`."""
         return self.to(dtypes.float64)
+
+    def type(self, dst_type: DTypeLike) -> Self:
+        """`to` of a dtype."""
+        return self.to(dtype=to_dtype(dst_type))
+
+    def cuda(self, device: int | str | None = None) -> Self:
+        """`to("CUDA")`, or the GPU of that number."""
+        return self.to("CUDA" if device is None else f"CUDA:{device}" if isinstance(device, int) else device)
+
+
+def _named(asked: str, target: str, tensors: dict[str, Tensor]) -> Tensor:
+    if target not in tensors:
+        raise AbsentError(f"{asked}: there is no {target!r}{nearest(target, tensors)}")
+    return tensors[target]
 
 
 def _modules(module: Module, prefix: str) -> Iterator[tuple[str, Module]]:
@@ -379,11 +487,14 @@ def _is_routine(value: Any) -> bool:
 
 def _described(layer: Any) -> str:
     """How a layer was made: Linear(784, 128). Of another object, its class."""
-    import inspect  # lazy: as above
-
     name = type(layer).__name__
-    if not isinstance(layer, Module):
-        return name
+    return f"{name}({layer.extra_repr()})" if isinstance(layer, Module) else name
+
+
+def _arguments(layer: Module) -> str:
+    """The arguments that a layer was made with, where it keeps them and they are not the defaults."""
+    import inspect  # lazy: 4 ms, for what is printed
+
     words = []
     for each in inspect.signature(type(layer).__init__).parameters.values():
         value = getattr(layer, each.name, each)
@@ -395,4 +506,4 @@ def _described(layer: Any) -> str:
             continue
         is_first = each.default is each.empty or each.name in layer.aliases.values()
         words.append(repr(value) if is_first else f"{each.name}={value!r}")
-    return f"{name}({', '.join(words)})"
+    return ", ".join(words)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from whit.dtype import dtypes
+from whit.dtype import DTypeLike, dtypes
 from whit.errors import ArgumentError, ShapeError
 from whit.ir.op import spell_shape
 from whit.nn.functional.norms import (
@@ -17,6 +17,7 @@ from whit.nn.functional.norms import (
     rms_norm,
 )
 from whit.nn.module import Module
+from whit.nn.placed import placed
 from whit.tensor import Tensor
 
 
@@ -64,6 +65,7 @@ class BatchNorm(_Running):
 
     aliases: ClassVar = {"sz": "num_features"}
 
+    @placed
     def __init__(
         self,
         num_features: int | None = None,
@@ -72,6 +74,8 @@ class BatchNorm(_Running):
         track_running_stats: bool = True,
         momentum: float | None = 0.1,
         sz: int | None = None,
+        device: str | None = None,
+        dtype: DTypeLike | None = None,
     ) -> None:
         count = sz if num_features is None else num_features
         if count is None:
@@ -97,6 +101,7 @@ class BatchNorm(_Running):
 class BatchNorm2d(BatchNorm):
     """BatchNorm under PyTorch's name for images, with its order of arguments."""
 
+    @placed
     def __init__(
         self,
         num_features: int,
@@ -104,6 +109,8 @@ class BatchNorm2d(BatchNorm):
         momentum: float | None = 0.1,
         affine: bool = True,
         track_running_stats: bool = True,
+        device: str | None = None,
+        dtype: DTypeLike | None = None,
     ) -> None:
         name = type(self).__name__
         if isinstance(momentum, bool):
@@ -125,12 +132,15 @@ class BatchNorm3d(BatchNorm2d):
 class LayerNorm(Module):
     """Over the last axes, which have this shape."""
 
+    @placed
     def __init__(
         self,
         normalized_shape: int | Sequence[int],
         eps: float = 1e-5,
         elementwise_affine: bool = True,
         bias: bool = True,
+        device: str | None = None,
+        dtype: DTypeLike | None = None,
     ) -> None:
         self.normalized_shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
         self.axis = tuple(range(-len(self.normalized_shape), 0))
@@ -157,7 +167,15 @@ class LayerNorm2d(LayerNorm):
 class RMSNorm(Module):
     """x divided by the root of the mean of its squares along the last axes. PyTorch's eps is that of the dtype."""
 
-    def __init__(self, dim: int | Sequence[int], eps: float | None = 1e-6, elementwise_affine: bool = True) -> None:
+    @placed
+    def __init__(
+        self,
+        dim: int | Sequence[int],
+        eps: float | None = 1e-6,
+        elementwise_affine: bool = True,
+        device: str | None = None,
+        dtype: DTypeLike | None = None,
+    ) -> None:
         self.dim = dim if isinstance(dim, int) else tuple(dim)
         self.eps = eps
         self.weight = Tensor.ones(*self.normalized_shape) if elementwise_affine else None
@@ -180,7 +198,16 @@ class RMSNorm(Module):
 class GroupNorm(Module):
     """Over groups of channels, and every axis after them."""
 
-    def __init__(self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True) -> None:
+    @placed
+    def __init__(
+        self,
+        num_groups: int,
+        num_channels: int,
+        eps: float = 1e-5,
+        affine: bool = True,
+        device: str | None = None,
+        dtype: DTypeLike | None = None,
+    ) -> None:
         if num_channels % num_groups:
             raise ShapeError(
                 f"GroupNorm: {num_channels} channels do not divide into {num_groups} groups",
@@ -204,7 +231,15 @@ class InstanceNorm(GroupNorm):
     """Over every axis after the channels. InstanceNorm1d, 2d and 3d have PyTorch's arguments, and no weights unless
     they are asked for."""
 
-    def __init__(self, num_features: int, eps: float = 1e-5, affine: bool = True) -> None:
+    @placed
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        affine: bool = True,
+        device: str | None = None,
+        dtype: DTypeLike | None = None,
+    ) -> None:
         super().__init__(num_features, num_features, eps, affine)
         self.num_features = num_features
 
@@ -214,6 +249,7 @@ class InstanceNorm2d(_Running):
 
     axes = 2
 
+    @placed
     def __init__(
         self,
         num_features: int,
@@ -221,6 +257,8 @@ class InstanceNorm2d(_Running):
         momentum: float | None = 0.1,
         affine: bool = False,
         track_running_stats: bool = False,
+        device: str | None = None,
+        dtype: DTypeLike | None = None,
     ) -> None:
         self._make(num_features, eps, momentum, affine, track_running_stats)
 

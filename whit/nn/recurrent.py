@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from whit.dtype import DTypeLike
 from whit.errors import ArgumentError, ShapeError
 from whit.ir.op import spell_shape
 from whit.nn.dropout import dropped
 from whit.nn.linear import uniform_weight
 from whit.nn.module import Module
+from whit.nn.placed import placed
 from whit.nn.sequences import PackedSequence
 from whit.nn.steps import (
     OVER_TIME,
@@ -64,7 +66,15 @@ class _Cell(Module):
 
     gates = 4
 
-    def __init__(self, input_size: int, hidden_size: int, bias: bool = True) -> None:
+    @placed
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        device: str | None = None,
+        dtype: DTypeLike | None = None,
+    ) -> None:
         self.input_size, self.hidden_size = input_size, hidden_size
         wide = self.gates * hidden_size
         self.weight_ih = uniform_weight(wide, input_size, fan_in=hidden_size)
@@ -104,7 +114,16 @@ class RNNCell(_Cell):
 
     gates = 1
 
-    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: str = "tanh") -> None:
+    @placed
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        nonlinearity: str = "tanh",
+        device: str | None = None,
+        dtype: DTypeLike | None = None,
+    ) -> None:
         super().__init__(input_size, hidden_size, bias)
         self.nonlinearity = _known_nonlinearity("RNNCell", nonlinearity)
 
@@ -125,6 +144,7 @@ class _Recurrent(Module):
     gates = 1
     states = 1
 
+    @placed
     def __init__(
         self,
         input_size: int,
@@ -134,6 +154,8 @@ class _Recurrent(Module):
         batch_first: bool = False,
         dropout: float = 0.0,
         bidirectional: bool = False,
+        device: str | None = None,
+        dtype: DTypeLike | None = None,
     ) -> None:
         self._make(input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, 0)
 
@@ -261,6 +283,7 @@ class LSTM(_Recurrent):
     gates = 4
     states = 2
 
+    @placed
     def __init__(
         self,
         input_size: int,
@@ -271,6 +294,8 @@ class LSTM(_Recurrent):
         dropout: float = 0.0,
         bidirectional: bool = False,
         proj_size: int = 0,
+        device: str | None = None,
+        dtype: DTypeLike | None = None,
     ) -> None:
         self._make(input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, proj_size)
 
@@ -304,6 +329,7 @@ class GRU(_Recurrent):
 class RNN(_Recurrent):
     """Layers of h = tanh(x w_ih' + b_ih + h w_hh' + b_hh) over time; `nonlinearity="relu"` in place of tanh."""
 
+    @placed
     def __init__(
         self,
         input_size: int,
@@ -314,6 +340,8 @@ class RNN(_Recurrent):
         batch_first: bool = False,
         dropout: float = 0.0,
         bidirectional: bool = False,
+        device: str | None = None,
+        dtype: DTypeLike | None = None,
     ) -> None:
         self.nonlinearity = _known_nonlinearity("RNN", nonlinearity)
         self._make(input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, 0)

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
-from whit.dtype import dtypes
+from whit.dtype import DTypeLike, dtypes
 from whit.errors import ArgumentError
 from whit.nn.attention import MultiheadAttention
 from whit.nn.dropout import Dropout
@@ -14,6 +14,7 @@ from whit.nn.init import xavier_uniform
 from whit.nn.linear import Linear
 from whit.nn.module import Module
 from whit.nn.norm import LayerNorm
+from whit.nn.placed import placed
 from whit.tensor import Tensor
 
 Activation = str | Callable[[Tensor], Tensor]
@@ -35,6 +36,7 @@ def _gelu(x: Tensor) -> Tensor:
 class _Layer(Module):
     """What layers of encoders and decoders have in common: attention to themselves, and two products."""
 
+    @placed
     def __init__(
         self,
         d_model: int,
@@ -46,6 +48,8 @@ class _Layer(Module):
         batch_first: bool = False,
         norm_first: bool = False,
         bias: bool = True,
+        device: str | None = None,
+        dtype: DTypeLike | None = None,
     ) -> None:
         self.self_attn = MultiheadAttention(d_model, nhead, dropout, bias, batch_first=batch_first)
         self._make_attention(d_model, nhead, dropout, bias, batch_first)
@@ -193,6 +197,7 @@ class TransformerDecoder(Module):
 class Transformer(Module):
     """An encoder, and a decoder that has its result as memory."""
 
+    @placed
     def __init__(
         self,
         d_model: int = 512,
@@ -208,6 +213,8 @@ class Transformer(Module):
         batch_first: bool = False,
         norm_first: bool = False,
         bias: bool = True,
+        device: str | None = None,
+        dtype: DTypeLike | None = None,
     ) -> None:
         given = (d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first, bias)
         self.encoder = custom_encoder or TransformerEncoder(

@@ -104,6 +104,12 @@ def _split_reduce(graph: UOp, job: Job) -> UOp:
     return rewrite(graph, SPLIT_REDUCE, job.target, once=True)
 
 
+def _narrow_reduce(graph: UOp, job: Job) -> UOp:
+    from whit.schedule.rewrites.narrow_reduce import NARROW_REDUCE  # lazy: the first graph that reduces
+
+    return rewrite(graph, NARROW_REDUCE, once=True)
+
+
 def _reverse_scans(graph: UOp, job: Job) -> UOp:
     from whit.schedule.rewrites.reverse_scans import REVERSE_SCANS  # lazy: few graphs flip anything
 
@@ -205,6 +211,12 @@ PASSES = (
         "part_targets",
         "before values change: rewriting would tell what is written to from its views",
         lambda graph, job: part_targets(graph),
+    ),
+    Pass(
+        "narrow_reduce",
+        "before anything is decided about reductions: those that are the same along an axis are smaller ones",
+        _narrow_reduce,
+        about=frozenset({ops.REDUCE}),
     ),
     Pass(
         "raise_permutes",

@@ -26,11 +26,14 @@ from whit.engine.memory.placeholder import new_placeholder
 from whit.engine.memory.storage import computed_entries, is_known
 from whit.engine.programs.overlay import Reads
 from whit.engine.realize.parametrise import SPREADS, is_varied, param
+from whit.errors import ArgumentError
 from whit.ir import ops
 from whit.ir.args import FunctionArg
+from whit.ir.op import spell_shape
 from whit.ir.uop import UOp, make
 from whit.tensor.core import Core
 from whit.tensor.nested import tensors_in
+from whit.transform import own_rule
 
 Kind = TypeVar("Kind", bound=Core)
 
@@ -38,12 +41,52 @@ Kind = TypeVar("Kind", bound=Core)
 OUTSIDE = frozenset({ops.BUFFER, ops.LEAF, ops.AFTER, ops.STORE, ops.COPY})
 
 
-def called(name: str, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def called(
+    name: str,
+    fn: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    allow_implicit: bool = True,
+    grad_fxn: Callable[..., Any] | None = None,
+) -> Any:
     """What the function returns, its tensors being results of a call."""
     reads = Reads()
+    given = tensors_in((args, kwargs))
+    arguments = dict.fromkeys(_base(tensor) for tensor in given) | dict.fromkeys(tensor.uop for tensor in given)
     result = reads.run(lambda: fn(*args, **kwargs))
+    if not allow_implicit:
+        _check_implicit(name, [node for node in reads.nodes if node not in arguments])
     cut_out(name, [tensor for tensor in tensors_in(result) if reads.is_made(tensor)], reads.nodes)
-    return result
+    return result if grad_fxn is None else _with_gradient(name, result, given, grad_fxn)
+
+
+def _check_implicit(name: str, read: Sequence[UOp]) -> None:
+    """Tensors that are in memory, or will be, are arguments; numbers need not be."""
+    for node in read:
+        if any(below.op in OUTSIDE for below in node.topological()):
+            raise ArgumentError(
+                f"function: {name} reads {node.dtype.name}{spell_shape(node.shape)}, which is no argument of it",
+                fix="Pass the tensor, or leave out allow_implicit=False.",
+            )
+
+
+def _with_gradient(name: str, result: Any, given: Sequence[Core], grad_fxn: Callable[..., Any]) -> Any:
+    """The result as a function of the arguments, whose gradient the user gives."""
+    if not isinstance(result, Core):
+        raise ArgumentError(f"function: {name} with grad_fxn gives {result!r:.60}", fix="It has to give one tensor.")
+
+    def gradient(y: UOp, dy: UOp, *operands: UOp) -> tuple[UOp | None, ...]:
+        found = grad_fxn(dy, UOp.group(y, *operands))
+        found = found if isinstance(found, tuple | list) else (found,)
+        if len(found) != len(operands):
+            raise ArgumentError(
+                f"function: grad_fxn of {name} gives {len(found)} gradients for {len(operands)} tensors",
+                fix="Give one for each, None where there is none.",
+            )
+        return tuple([each.uop if isinstance(each, Core) else each for each in found])
+
+    operands = [tensor.uop for tensor in given]
+    return result._wrap(make(ops.FORMULA, (result.uop, *operands), own_rule(name, gradient)))
 
 
 def call_pure(fn: Callable[..., Sequence[Kind]], *tensors: Kind | None) -> list[Kind]:

@@ -38,6 +38,23 @@ def interpolate(
     return input.interpolate(size=sizes, mode=mode, align_corners=bool(align_corners), scale_factor=scale_factor)
 
 
+def upsample(
+    input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None
+) -> Tensor:
+    """`interpolate` under its older name."""
+    return interpolate(input, size, scale_factor, mode, align_corners)
+
+
+def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
+    """`interpolate` of the nearest."""
+    return interpolate(input, size, scale_factor, "nearest")
+
+
+def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
+    """`interpolate` of the four around, with the corners where they were."""
+    return interpolate(input, size, scale_factor, "bilinear", align_corners=True)
+
+
 def unfold(input: Tensor, kernel_size: Sizes, dilation: Sizes = 1, padding: Sizes = 0, stride: Sizes = 1) -> Tensor:
     """Windows of images (batch, channels, height, width) as columns: (batch, channels * window, windows)."""
     if input.ndim not in (3, 4):

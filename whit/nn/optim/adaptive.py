@@ -135,8 +135,7 @@ class Rprop(Counted):
                 raise ArgumentError(f"Rprop: etas={group['etas']!r}", fix="They are below 1, and above 1.")
         self.m, self.v = self._keep(), self._keep()
         for index, state in enumerate(self.v):
-            first = Tensor.full(state.shape, self._group(index).number(), dtype=state.dtype, device=state.device)
-            state.assign(first).realize()
+            state.assign(self._group(index).filled(state)).realize()
 
     def _change(self, index: int, weight: Tensor, grad: Tensor) -> Tensor:
         group, before = self._group(index), self.m[index].cast(grad.dtype)

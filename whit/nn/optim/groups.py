@@ -63,6 +63,10 @@ class Group(MutableMapping[str, Any]):
         self.lr.assign(rate_tensor("param_groups", value, self.lr)).realize()
         self._exact.assign(rate_tensor("param_groups", value, self._exact)).realize()
 
+    def filled(self, like: Tensor) -> Tensor:
+        """The learning rate at every element of a tensor. It is not read: the optimiser may be made in a capture."""
+        return self._exact.to(like.device).cast(like.dtype).reshape((1,) * like.ndim).expand(*like.shape)
+
     def number(self) -> float:
         """The learning rate that was set last, here, by `opt.lr = ...` or by a scheduler."""
         return float(self._exact.item())

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from whit.containers import opened_registered
 from whit.engine.devices.device import is_disk
@@ -96,6 +96,30 @@ def load_state_dict(
             tensor.realize()
         done[id(tensor)] = tensor
     return list(done.values())
+
+
+class IncompatibleKeys(NamedTuple):
+    """The names that only the model has, and those that only the dictionary has."""
+
+    missing_keys: list[str]
+    unexpected_keys: list[str]
+
+
+def load_named(model: Any, state_dict: Mapping[str, Tensor], strict: bool, assign: bool) -> IncompatibleKeys:
+    """The same as PyTorch's modules have it: what is left alone is returned. With `assign`, the tensors of the model
+    become the values, with their dtypes and devices."""
+    own = get_state_dict(model)
+    if assign:
+        _check(own, state_dict, strict, verbose=False)
+        for name, tensor in own.items():
+            if name in state_dict:
+                value = state_dict[name]
+                given = value if isinstance(value, Tensor) else Tensor(value)
+                tensor.replace(given.detach())
+    else:
+        load_state_dict(model, dict(state_dict), strict=strict, verbose=False)
+    missing = _missing(own, [name for name in own if name in state_dict])
+    return IncompatibleKeys(missing, [name for name in state_dict if name not in own])
 
 
 def _put(tensor: Tensor, value: Tensor) -> None:

@@ -46,3 +46,13 @@ def get_total_norm(
     """The norm of all elements of some tensors."""
     found = _listed(tensors)
     return norm_of_all(found, norm_type) if found else Tensor(0.0)
+
+
+def clip_grads_with_norm_(
+    parameters: Tensors, max_norm: float, total_norm: Tensor, foreach: bool | None = None
+) -> None:
+    """Scales all gradients by max_norm / total_norm, if that makes them smaller."""
+    scale = (max_norm / (total_norm + 1e-6)).minimum(1)
+    for tensor in _listed(parameters):
+        if tensor.grad is not None:
+            tensor.grad = tensor.grad * scale.cast(tensor.grad.dtype)

@@ -45,7 +45,7 @@ slope("acos")(lambda y, x: -((1.0 - x) * (x + 1.0)).sqrt().reciprocal())
 slope("sinh")(lambda y, x: trigonometry.cosh(x))
 slope("cosh")(lambda y, x: trigonometry.sinh(x))
 slope("asinh")(lambda y, x: (abs(x) < 1e10).where((x * x + 1.0).sqrt(), abs(x)).reciprocal())
-slope("acosh")(lambda y, x: ((x - 1.0).sqrt() * (x + 1.0).sqrt()).reciprocal())
+slope("acosh")(lambda y, x: ((abs(x) - 1.0).sqrt() * (abs(x) + 1.0).sqrt()).reciprocal())  # below -1 as PyTorch
 slope("atanh")(lambda y, x: ((1.0 - x) * (x + 1.0)).reciprocal())
 slope("softplus")(lambda y, x: formulas.sigmoid(x))
 

@@ -59,7 +59,7 @@ def _names(groups: list[Group]) -> list[str]:
 def _groups(side: str) -> list[Group]:
     groups: list[Group] = []
     inside = False
-    for token in re.findall(_TOKEN, side):
+    for token in re.findall(_TOKEN, side.replace("…", _DOTS)):
         if token == "(":
             if inside:
                 raise ValueError("parentheses are nested")

@@ -40,7 +40,11 @@ from whit.tensor.topic import Topic
 def _shape(name: str, shape: tuple[Any, ...]) -> tuple[Any, ...]:
     sizes = listed(shape[0], shape[1:]) if shape else ()
     for size in sizes:
-        if not isinstance(size, UOp) and (not hasattr(size, "__index__") or size.__index__() < 0):
+        if isinstance(size, UOp):
+            continue
+        if not hasattr(size, "__index__"):
+            raise ArgumentError(f"{name}: {size!r} is no size", f"shape {sizes}", "Sizes are integers, zero or more.")
+        if size.__index__() < 0:
             raise ShapeError(f"{name}: {size!r} is no size", f"shape {sizes}", "Sizes are integers, zero or more.")
     return tuple(size if isinstance(size, UOp) else size.__index__() for size in sizes)
 

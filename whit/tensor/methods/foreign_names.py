@@ -43,6 +43,10 @@ class Aliases(Topic):
         """`to("CPU")` (PyTorch)."""
         return self.to("CPU")
 
+    def cuda(self, device: int | str | None = None) -> Self:
+        """`to("CUDA")`, or the GPU of that number (PyTorch)."""
+        return self.to("CUDA" if device is None else f"CUDA:{device}" if isinstance(device, int) else device)
+
     def requires_grad_(self, requires_grad: bool = True) -> Self:
         """Sets `requires_grad` (PyTorch). A result of operations that takes gradients gets `.grad` as leaves do."""
         check_gradient(requires_grad, self.dtype)

@@ -22,6 +22,7 @@ from opcode import opmap
 from typing import Any, TypeVar
 
 from whit.errors import ArgumentError
+from whit.ir.op import spell_shape
 from whit.records import dataclass
 
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -122,12 +123,19 @@ def forget_single(result: Result) -> Result:
 
 
 def check_not_unpacked(tensor: Any, depth: int = 2) -> None:
-    """Raises if the caller's caller unpacks such a result: `v, i = x.max(1)`."""
+    """Raises if the caller's caller unpacks such a result, or a tensor of another number of rows: `v, i = x.max(1)`."""
+    frame = sys._getframe(depth)
+    code, place = frame.f_code.co_code, frame.f_lasti
+    if code[place] != _UNPACK:
+        return
     noted = _single.get(id(tensor))
     if noted is None:
-        return
-    frame = sys._getframe(depth)
-    if frame.f_code.co_code[frame.f_lasti] != _UNPACK:
+        if type(tensor.shape[0]) is int and code[place + 1] == 2 != tensor.shape[0]:
+            raise ArgumentError(
+                f"unpacking: a tensor {spell_shape(tensor.shape)} has {tensor.shape[0]} rows, and not 2",
+                tensor._made(),
+                "One of values and positions, as PyTorch gives them: x.max(1), x.argmax(1).",
+            )
         return
     _, name, fix = noted
     raise ArgumentError(

@@ -26,11 +26,11 @@ class Module(nn.Module):
     def __init__(self, *args: Any, **given: Any) -> None:
         super().__init__(*args, **given)
 
-    def parameters(self, recurse: bool = True) -> Iterator[Tensor]:  # type: ignore[override]  # a list there
+    def parameters(self, recurse: bool = True) -> Iterator[Tensor]:
         """The tensors that are trained."""
         return (tensor for _, tensor in self.named_parameters(recurse=recurse))
 
-    def named_parameters(  # type: ignore[override]  # a list there
+    def named_parameters(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Tensor]]:
         """The same with their names."""
@@ -39,7 +39,7 @@ class Module(nn.Module):
             if recurse or "." not in name:
                 yield before + name, tensor
 
-    def buffers(self, recurse: bool = True) -> Iterator[Tensor]:  # type: ignore[override]  # a list there
+    def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
         """The tensors that are not trained."""
         return iter(super().buffers())
 

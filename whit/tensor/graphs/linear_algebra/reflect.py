@@ -28,8 +28,9 @@ def _reflect(k: UOp, state: Sequence[UOp]) -> list[UOp]:
     length = (scale * (part * part).reduce(ops.ADD, (1,)).sqrt()).stage()
     corner = at(both, positions_of(length.shape)[0], k, k, shape=length.shape)
     end = _opposite(corner, length)
-    is_zero = length.eq(0.0)
-    tau = widened_to(is_zero.where(0.0, (length + size(corner)) / length), both)
+    below = (row > k).where(column, 0.0)
+    is_zero = size(below).reduce(ops.MAX, (1,)).eq(0.0)  # then LAPACK leaves the column, and its sign
+    tau = widened_to(is_zero.where(0.0, (length + size(corner)) / is_zero.where(1.0, length)), both)
     divisor = is_zero.where(1.0, corner - end)
     u = (row > k).where(low / broadcast_batch(divisor, lines), row.eq(k).where(const(both.dtype, 1.0), 0.0)).stage()
     spread_u = u.reshape((*lines, 1)).expand(shape)

@@ -171,9 +171,7 @@ class Pooling(Topic):
         plan = self._pool_plan("max_pool2d", kernel_size, stride, dilation, padding, ceil_mode)
         kernel, steps, gaps, pads, extra = plan
         both = [(before, after + more) for (before, after), (_, more) in zip(pads, extra, strict=True)]
-        is_of_images = self.ndim == 4 and gaps == (1, 1) and all(isinstance(size, int) and size for size in self.shape)
-        gathers = forms_of(target_of(self.device)).pools_gather
-        if gathers and is_of_images and self.dtype.is_float and not return_indices:
+        if not return_indices and gaps == (1, 1) and self._gathers(kernel, steps):
             from whit.tensor.graphs.convolution.max_pool import max_pool_of_images  # lazy: an algorithm
 
             return self._wrap(max_pool_of_images(self.uop, kernel, steps, tuple(both)))
@@ -186,6 +184,15 @@ class Pooling(Topic):
         if not return_indices:
             return self._wrap(best)
         return self._wrap(best), self._wrap(self._first_places(x, best, both, plan))
+
+    def _gathers(self, kernel: tuple[int, ...], steps: tuple[int, ...]) -> bool:
+        """Whether the gradient of max pooling reads windows of images."""
+        forms = forms_of(target_of(self.device))
+        is_of_images = self.ndim == 4 and all(isinstance(size, int) and size for size in self.shape)
+        if not is_of_images or not self.dtype.is_float:
+            return False
+        overlaps = any(size > step for size, step in zip(kernel, steps, strict=True))
+        return forms.pools_gather or (forms.overlaps_gather and overlaps and self.dtype not in dtypes.float16s)
 
     @two_readings("stride", "padding", "output_size")
     def max_unpool2d(

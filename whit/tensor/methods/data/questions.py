@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any, Self
 
+from whit.dtype import DType
 from whit.errors import ArgumentError, ShapeError
 from whit.ir.op import spell_shape
 from whit.ir.sizes import reach
@@ -102,6 +103,11 @@ class Questions(Topic):
     def is_param(self) -> bool:
         """Whether it was said to be a parameter: `requires_grad` is True (tinygrad)."""
         return self.requires_grad is True
+
+    @property
+    def strong_dtype(self) -> DType:
+        """`dtype`: Python's numbers have the default dtype in a tensor, so none is weak (tinygrad)."""
+        return self.dtype
 
     def is_param_(self, is_param: bool = True) -> Self:
         """Says whether it is a parameter (tinygrad)."""

@@ -96,6 +96,18 @@ def _cholesky(y: Any, dy: Any, a: Any) -> tuple[Any, ...]:
     return (_symmetric(_transposed(inverse) @ halved @ inverse),)
 
 
+@_on_tensors("lu")
+def _lu(y: Any, dy: Any, a: Any, pivots: Any) -> tuple[Any, ...]:
+    """P L'^-1 (lower triangle of L' dL + upper of dU U') U'^-1 of a square matrix."""
+    if y.shape[-1] != y.shape[-2]:
+        raise NotSupportedError(f"gradient: lu of a matrix {y.shape}", fix="Of square ones there is one.")
+    turn, lower, upper = Tensor.lu_unpack(y, pivots)
+    inner = (_transposed(lower) @ dy.tril(-1)).tril(-1) + (dy.triu() @ _transposed(upper)).triu()
+    left = inner.triangular_solve(lower, upper=False, transpose=True, unitriangular=True).solution
+    right = _transposed(_transposed(left).triangular_solve(upper).solution)
+    return turn @ right, None
+
+
 @_on_tensors("eigh_values")
 def _eigh_values(y: Any, dy: Any, a: Any, v: Any) -> tuple[Any, ...]:
     v = _also(v, "eigh_vectors", a, _value(y))
@@ -157,6 +169,7 @@ def _missing(name: str, why: str) -> None:
 _missing("svd_u", " yet; S has one")
 _missing("svd_vh", " yet; S has one")
 _missing("pinv", " yet")
+_missing("geqrf", "; those of qr() have one")
 _missing("lstsq", " yet; of full rank, (a.T @ a).solve(a.T @ b) has one")
 
 
