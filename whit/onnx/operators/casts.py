@@ -41,11 +41,12 @@ def to_fp8(x: Tensor, dtype: DType, saturate: bool) -> Tensor:
 
 
 def to_float4(x: Tensor) -> Tensor:
-    """Rounded to 0, 0.5, 1, 1.5, 2, 3, 4, 6 with ties to the even one; larger numbers are 6."""
+    """Rounded to 0, 0.5, 1, 1.5, 2, 3, 4, 6 with ties to the even one; larger numbers are 6, NaN is 0."""
     wide = x.cast(dtypes.float32)
     size = wide.abs()
     step = (size < 2).where(0.5, (size < 4).where(1.0, 2.0))
-    return ((wide / step).round() * step).clip(-6, 6).cast(dtypes.fp8e4m3)
+    rounded = ((wide / step).round() * step).clip(-6, 6)
+    return wide.isnan().where(0, rounded).cast(dtypes.fp8e4m3)
 
 
 def to_power_of_two(x: Tensor, mode: str, saturate: bool) -> Tensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from whit.dtype import dtypes
 from whit.onnx.operators.element_types import dtype_of
-from whit.onnx.operators.registry import Node, Value, axis_of, host_array, operator, positive_axes
+from whit.onnx.operators.registry import Node, Value, axis_of, operator, positive_axes
 from whit.tensor import Tensor
 
 
@@ -112,16 +112,3 @@ def local_response_normalisation(node: Node, x: Tensor) -> Tensor:
     for i in range(1, size):
         total = total + padded[:, i : i + x.shape[1]]
     return x / (node.get("bias", 1.0) + node.get("alpha", 1e-4) / size * total) ** node.get("beta", 0.75)
-
-
-@operator("Dropout", since=(1, 6, 7, 10, 12, 13, 22), host=(1, 2))
-def dropout(node: Node, x: Tensor, ratio: Value = None, training: Value = None) -> Value:
-    """The tensor itself, or in training with elements set to zero; and which were kept."""
-    share = float(host_array(ratio).reshape(-1)[0]) if ratio is not None else node.get("ratio", 0.5)
-    active = bool(host_array(training).reshape(-1)[0]) if training is not None else node.get("is_test", 1) == 0
-    if not active or share == 0:
-        kept = Tensor.ones(*x.shape, dtype=dtypes.bool, device=x.device)
-        return (x, kept if node.version >= 10 else kept.cast(x.dtype))[: node.outputs]
-    kept = Tensor.rand(*x.shape, device=x.device, dtype=dtypes.float32) >= share
-    result = kept.where(x / (1 - share), 0)
-    return (result.cast(x.dtype), kept)[: node.outputs]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Any, Final
 
 from whit.dtype import DType, dtypes
 from whit.onnx.operators.registry import Node, Value, axis_of, given_ints, host_int_list, operator, positive_axes
@@ -52,12 +52,27 @@ def average(x: Tensor, axes: tuple[int, ...], keep: bool) -> Tensor:
     return x.mean(axes, keep)
 
 
+def _of_nothing(x: Tensor, axes: tuple[int, ...], keep: bool, value: Any) -> Tensor:
+    sizes = [1 if i in axes else n for i, n in enumerate(x.shape) if keep or i not in axes]
+    return Tensor.full(tuple(sizes), value, dtype=x.dtype, device=x.device)
+
+
+def largest(x: Tensor, axes: tuple[int, ...], keep: bool) -> Tensor:
+    """Of no elements the smallest number there is."""
+    return _of_nothing(x, axes, keep, x.dtype.min) if x.numel() == 0 else x.max(axes, keep)
+
+
+def smallest(x: Tensor, axes: tuple[int, ...], keep: bool) -> Tensor:
+    """Of no elements the largest number there is."""
+    return _of_nothing(x, axes, keep, x.dtype.max) if x.numel() == 0 else x.min(axes, keep)
+
+
 _FEW: Final = (1, 11, 13, 18)
 reduction("ReduceSum", lambda x, axes, keep: x.sum(axes, keep), (1, 11, 13))
 reduction("ReduceMean", average, _FEW)
 reduction("ReduceProd", lambda x, axes, keep: x.prod(axes, keep), _FEW)
-reduction("ReduceMax", lambda x, axes, keep: x.max(axes, keep), (1, 11, 12, 13, 18, 20))
-reduction("ReduceMin", lambda x, axes, keep: x.min(axes, keep), (1, 11, 12, 13, 18, 20))
+reduction("ReduceMax", largest, (1, 11, 12, 13, 18, 20))
+reduction("ReduceMin", smallest, (1, 11, 12, 13, 18, 20))
 reduction("ReduceL1", lambda x, axes, keep: x.abs().sum(axes, keep), _FEW)
 reduction("ReduceL2", root_of_squares, _FEW)
 reduction("ReduceLogSum", log_sum, _FEW)
