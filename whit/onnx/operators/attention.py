@@ -146,7 +146,9 @@ def linear_attention(  # noqa: PLR0913, PLR0917 - as many inputs as the operator
     queries, keys, values = (split_heads(x.cast(wide), n) for x, n in ((q, heads), (k, few), (v, few)))
     batch, size_k, size_v = int(q.shape[0]), int(keys.shape[-1]), int(values.shape[-1])
     scale = float(node.get("scale", 0.0)) or 1 / math.sqrt(size_k)
-    memory = Tensor.zeros(batch, few, size_k, size_v, dtype=wide, device=q.device) if state is None else state.cast(wide)
+    memory = (
+        Tensor.zeros(batch, few, size_k, size_v, dtype=wide, device=q.device) if state is None else state.cast(wide)
+    )
     gates: Any = None if decay is None or "gated" not in rule else split_heads(decay.cast(wide), few).exp()
     rates: Any = None if beta is None or "delta" not in rule else beta.cast(wide).transpose(1, 2).unsqueeze(-1)
     outputs = []

@@ -81,7 +81,9 @@ def grid_sample(node: Node, x: Tensor, grid: Tensor) -> Tensor:
     total = None
     for corner in itertools.product(*(range(len(each)) for each in weights)):
         at_corner = [whole + (k + offset) for whole, k in zip(first, corner, strict=True)]
-        weight = math.prod((each[k] for each, k in zip(weights[1:], corner[1:], strict=True)), start=weights[0][corner[0]])
+        weight = math.prod(
+            (each[k] for each, k in zip(weights[1:], corner[1:], strict=True)), start=weights[0][corner[0]]
+        )
         part = _read(x, at_corner, padding, aligned) * weight.unsqueeze(1)
         total = part if total is None else total + part
     return x if total is None else total.cast(x.dtype)
@@ -133,9 +135,9 @@ def roi_align(node: Node, x: Tensor, rois: Tensor, batches: Tensor) -> Tensor:
     shape = (count, out_rows, most_rows, out_columns, most_columns)
     row = rows.reshape((count, out_rows, most_rows, 1, 1)).expand(shape)
     column = columns.reshape((count, 1, 1, out_columns, most_columns)).expand(shape)
-    live = (rows_live.reshape((count, 1, most_rows, 1, 1)) & columns_live.reshape((count, 1, 1, 1, most_columns))).expand(
-        (count, out_rows, most_rows, out_columns, most_columns)
-    )
+    live = (
+        rows_live.reshape((count, 1, most_rows, 1, 1)) & columns_live.reshape((count, 1, 1, 1, most_columns))
+    ).expand((count, out_rows, most_rows, out_columns, most_columns))
     is_max = node.get("mode", "avg") == "max"
     values = _between(x, batches, row, column, (height, width), is_max)
     if is_max:
@@ -144,9 +146,7 @@ def roi_align(node: Node, x: Tensor, rois: Tensor, batches: Tensor) -> Tensor:
     return total / live.cast(x.dtype).sum((2, 4)).unsqueeze(1)
 
 
-def _between(
-    x: Tensor, batches: Tensor, row: Tensor, column: Tensor, space: tuple[int, int], largest: bool
-) -> Tensor:
+def _between(x: Tensor, batches: Tensor, row: Tensor, column: Tensor, space: tuple[int, int], largest: bool) -> Tensor:
     """(regions, channels, …): the four pixels around each place, weighted and added, or the largest of them."""
     height, width = space
     inside = (row >= -1) & (row <= height) & (column >= -1) & (column <= width)

@@ -14,9 +14,11 @@ def likelihood_loss(node: Node, logs: Tensor, target: Tensor, weight: Tensor | N
     counts = right == right if ignored is None else right != int(ignored)
     safe = counts.where(right, 0)
     picked = logs.gather(1, safe.unsqueeze(1)).squeeze(1)
-    share = Tensor.ones_like(picked) if weight is None else weight.cast(logs.dtype).index_select(
-        0, safe.reshape((safe.numel(),))
-    ).reshape(safe.shape)
+    share = (
+        Tensor.ones_like(picked)
+        if weight is None
+        else weight.cast(logs.dtype).index_select(0, safe.reshape((safe.numel(),))).reshape(safe.shape)
+    )
     share = counts.where(share, 0).cast(logs.dtype)
     loss = counts.where(-picked * share, 0).cast(logs.dtype)
     how = node.get("reduction", "mean")
@@ -32,9 +34,7 @@ def negative_log_likelihood(node: Node, x: Tensor, target: Tensor, weight: Tenso
 
 
 @operator("SoftmaxCrossEntropyLoss", since=(12, 13))
-def softmax_cross_entropy(
-    node: Node, x: Tensor, target: Tensor, weight: Tensor | None = None
-) -> tuple[Tensor, ...]:
+def softmax_cross_entropy(node: Node, x: Tensor, target: Tensor, weight: Tensor | None = None) -> tuple[Tensor, ...]:
     """From scores; also the logarithms of the probabilities."""
     logs = x.log_softmax(1)
     return (likelihood_loss(node, logs, target, weight), logs)[: node.outputs]

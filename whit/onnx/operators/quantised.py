@@ -203,5 +203,7 @@ def qlinear_conv(  # noqa: PLR0913, PLR0917 - as many inputs as the operator has
         total = total + bias.cast(dtypes.int32).reshape(around)
     scales = w_scale.reshape(around) if w_scale.numel() > 1 else w_scale
     return rounded(
-        total.cast(dtypes.float32) * _factor(x_scale, scales, y_scale), y_zero.reshape(()), element_type_of(y_zero.dtype)
+        total.cast(dtypes.float32) * _factor(x_scale, scales, y_scale),
+        y_zero.reshape(()),
+        element_type_of(y_zero.dtype),
     )

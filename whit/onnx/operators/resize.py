@@ -150,7 +150,9 @@ def resize(node: Node, x: Tensor, roi: Value = None, scales: Value = None, sizes
     """Each axis read between its positions."""
     chosen = positive_axes(node, node.get("axes") or range(x.ndim), x.ndim)
     factors = [] if scales is None else host_float_list(scales)
-    return _resize(node, x, chosen, _axes(node, [int(x.shape[a]) for a in chosen], roi, factors, sizes if not factors else None))
+    return _resize(
+        node, x, chosen, _axes(node, [int(x.shape[a]) for a in chosen], roi, factors, sizes if not factors else None)
+    )
 
 
 def _resize(node: Node, x: Tensor, chosen: tuple[int, ...], axes: list[Axis]) -> Tensor:

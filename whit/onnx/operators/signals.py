@@ -65,9 +65,7 @@ def dft(node: Node, x: Tensor, length: Value = None, axis: Value = None) -> Tens
 
 
 @operator("STFT", since=(17,), host=(1, 3))
-def stft(
-    node: Node, x: Tensor, step: Value, window: Tensor | None = None, length: Value = None
-) -> Tensor:
+def stft(node: Node, x: Tensor, step: Value, window: Tensor | None = None, length: Value = None) -> Tensor:
     """(batch, n, parts) -> (batch, frames, bins, 2): transforms of windows that slide over a signal."""
     hop = host_int_list(step)[0]
     if length is not None:
