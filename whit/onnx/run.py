@@ -22,6 +22,7 @@ from whit.engine.programs.overlay import current
 from whit.errors import JitError, WhitError
 from whit.jit.signature import Arguments
 from whit.onnx import control, host
+from whit.onnx import sequences as sequences  # puts its operators into the table
 from whit.onnx.capture import Program, capture, take_out
 from whit.onnx.constants import Constant, Derived, is_small
 from whit.onnx.graph import Graph, Step

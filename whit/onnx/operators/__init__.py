@@ -2,7 +2,6 @@
 
 from whit.onnx.operators import activations as activations
 from whit.onnx.operators import arithmetic as arithmetic
-from whit.onnx.operators import attention as attention
 from whit.onnx.operators import casts as casts
 from whit.onnx.operators import convolution as convolution
 from whit.onnx.operators import creation as creation
@@ -11,6 +10,4 @@ from whit.onnx.operators import linear_algebra as linear_algebra
 from whit.onnx.operators import movement as movement
 from whit.onnx.operators import normalisation as normalisation
 from whit.onnx.operators import pooling as pooling
-from whit.onnx.operators import quantised as quantised
-from whit.onnx.operators import recurrent as recurrent
 from whit.onnx.operators import reductions as reductions
