@@ -258,7 +258,7 @@ class _Body:
         made = set(own)
         for node in nodes:
             for output in node.outputs:
-                if output in made:
+                if output and output in made:
                     raise ParseError(f'onnx: "{output}" is made twice in graph "{name}"', "", FIX)
                 made.add(output)
             made.discard("")

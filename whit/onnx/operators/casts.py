@@ -92,15 +92,9 @@ def to_type(x: Tensor, number: int, saturate: bool = True, mode: str = "up") -> 
 
 def strings_to_numbers(texts: Any, dtype: DType) -> Tensor:
     """Decimal numbers, and the words for infinity and NaN in any case."""
-    parse: Callable[[str], Any] = (
-        float if dtype.is_float else lambda text: int(float(text)) if "." in text else int(text)
-    )
+    parse: Callable[[str], Any] = float if dtype.is_float else lambda text: int(float(text)) if "." in text else int(text)
     numbers = [parse(str(text)) for text in texts.reshape(-1)]
-    return (
-        Tensor(numpy.array(numbers, dtype=numpy.float64 if dtype.is_float else numpy.int64))
-        .cast(dtype)
-        .reshape(texts.shape)
-    )
+    return Tensor(numpy.array(numbers, dtype=numpy.float64 if dtype.is_float else numpy.int64)).cast(dtype).reshape(texts.shape)
 
 
 def numbers_to_strings(x: Value) -> Any:

@@ -68,9 +68,7 @@ ELEMENT_TYPES: Final = {record.number: record for record in _TYPES}
 STRING: Final = 8
 FLOAT4E2M1: Final = 23
 FLOAT8E8M0: Final = 24
-_OF_DTYPE: Final = {
-    record.dtype: record for record in reversed(_TYPES) if record.bits == 0 and record.number < FLOAT4E2M1
-}
+_OF_DTYPE: Final = {record.dtype: record for record in reversed(_TYPES) if record.bits == 0 and record.number < FLOAT4E2M1}
 
 
 def element_type(number: int) -> ElementType:
@@ -78,9 +76,7 @@ def element_type(number: int) -> ElementType:
     if number in ELEMENT_TYPES:
         return ELEMENT_TYPES[number]
     what = {14: "complex64", 15: "complex128"}.get(number, f"number {number}")
-    raise NotSupportedError(
-        f"onnx: element type {what}", "", "Write complex numbers as pairs on a last axis of size 2."
-    )
+    raise NotSupportedError(f"onnx: element type {what}", "", "Write complex numbers as pairs on a last axis of size 2.")
 
 
 def element_type_of(dtype: DType, declared: int = 0) -> ElementType:
