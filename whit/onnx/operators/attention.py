@@ -55,7 +55,7 @@ def _bias(node: Node, q: Tensor, k: Tensor, mask: Tensor | None, known: Tensor |
 
 
 @operator("Attention", since=(23, 24))
-def attention(  # noqa: PLR0913, PLR0917 - as many inputs as the operator has
+def attention(
     node: Node,
     q: Tensor,
     k: Tensor,
@@ -129,7 +129,7 @@ def rotary_embedding(node: Node, x: Tensor, cos: Tensor, sin: Tensor, positions:
 
 
 @operator("LinearAttention", since=(27,))
-def linear_attention(  # noqa: PLR0913, PLR0917 - as many inputs as the operator has
+def linear_attention(
     node: Node,
     q: Tensor,
     k: Tensor,

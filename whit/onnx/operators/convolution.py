@@ -108,7 +108,7 @@ def columns_to_image(node: Node, x: Tensor, image: Value, block: Value) -> Tenso
 
 
 @operator("DeformConv", since=(19, 22))
-def deform_conv(  # noqa: PLR0913, PLR0917 - as many inputs as the operator has
+def deform_conv(
     node: Node, x: Tensor, weight: Tensor, offset: Tensor, bias: Tensor | None = None, mask: Tensor | None = None
 ) -> Tensor:
     """Each tap of the window reads at a place of its own, between pixels, and may be weighted."""

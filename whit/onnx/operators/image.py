@@ -198,7 +198,7 @@ def max_roi_pool(node: Node, x: Tensor, rois: Tensor) -> Tensor:
 
 
 @operator("NonMaxSuppression", since=(10, 11), host=ALL)
-def non_max_suppression(  # noqa: PLR0913, PLR0917 - as many inputs as the operator has
+def non_max_suppression(
     node: Node,
     boxes: Value,
     scores: Value,

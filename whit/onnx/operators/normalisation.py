@@ -13,9 +13,7 @@ def _of_channels(values: Tensor, x: Tensor) -> Tensor:
 
 
 @operator("BatchNormalization", since=(1, 6, 7, 9, 14, 15))
-def batch_normalisation(  # noqa: PLR0913, PLR0917 - as many inputs as the operator has
-    node: Node, x: Tensor, scale: Tensor, bias: Tensor, mean: Tensor, variance: Tensor
-) -> Value:
+def batch_normalisation(node: Node, x: Tensor, scale: Tensor, bias: Tensor, mean: Tensor, variance: Tensor) -> Value:
     """With the statistics that are given, or in training with those of the batch, and the running ones after it."""
     epsilon = node.get("epsilon", 1e-5)
     if not node.get("spatial", 1):  # each position is a channel of its own
@@ -35,7 +33,7 @@ def batch_normalisation(  # noqa: PLR0913, PLR0917 - as many inputs as the opera
     return (result, running_mean, running_variance, now_mean, now_variance)[: node.outputs]
 
 
-def _scaled(x: Tensor, scale: Tensor, bias: Tensor, mean: Tensor, variance: Tensor, epsilon: float) -> Tensor:  # noqa: PLR0913, PLR0917
+def _scaled(x: Tensor, scale: Tensor, bias: Tensor, mean: Tensor, variance: Tensor, epsilon: float) -> Tensor:
     return ((x - mean) * (scale * (variance + epsilon).rsqrt()) + bias).cast(x.dtype)
 
 

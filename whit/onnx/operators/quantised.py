@@ -23,7 +23,7 @@ def spread(node: Node, part: Tensor, x: Tensor) -> Tensor:
     if part.ndim == 0 or part.numel() == 1:
         return part.reshape((1,) * x.ndim)
     axis = positive_axis(node, int(node.get("axis", 1)), x.ndim)
-    if part.ndim == 1 and x.ndim != 1 or part.shape == (x.shape[axis],):
+    if (part.ndim == 1 and x.ndim != 1) or part.shape == (x.shape[axis],):
         return part.reshape(tuple(part.shape[0] if i == axis else 1 for i in range(x.ndim)))
     size, blocks = int(x.shape[axis]), int(part.shape[axis])
     if blocks == size:
@@ -159,7 +159,7 @@ def conv_integer(
 
 
 @operator("QLinearMatMul", since=(10, 21))
-def qlinear_matmul(  # noqa: PLR0913, PLR0917 - as many inputs as the operator has
+def qlinear_matmul(
     node: Node,
     a: Tensor,
     a_scale: Tensor,
@@ -184,7 +184,7 @@ def _factor(left: Tensor, right: Tensor, result: Tensor) -> Tensor:
 
 
 @operator("QLinearConv", since=(10,))
-def qlinear_conv(  # noqa: PLR0913, PLR0917 - as many inputs as the operator has
+def qlinear_conv(
     node: Node,
     x: Tensor,
     x_scale: Tensor,

@@ -106,7 +106,7 @@ def _gru(
     return [(1 - update) * new + update * h]
 
 
-def _lstm(  # noqa: PLR0913, PLR0917 - a step has as many parts
+def _lstm(
     step: Step,
     inputs: Tensor,
     states: list[Tensor],
@@ -248,7 +248,7 @@ def _first_state(state: Tensor | None, i: int, x: Tensor, hidden: int, batch_fir
 
 @operator("RNN", since=(1, 7, 14, 22))
 @operator("GRU", since=(1, 3, 7, 14, 22))
-def recurrent(  # noqa: PLR0913, PLR0917 - as many inputs as the operators have
+def recurrent(
     node: Node,
     x: Tensor,
     w: Tensor,
@@ -262,7 +262,7 @@ def recurrent(  # noqa: PLR0913, PLR0917 - as many inputs as the operators have
 
 
 @operator("LSTM", since=(1, 7, 14, 22))
-def lstm(  # noqa: PLR0913, PLR0917 - as many inputs as the operator has
+def lstm(
     node: Node,
     x: Tensor,
     w: Tensor,

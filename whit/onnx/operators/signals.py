@@ -105,10 +105,8 @@ _cosines("BlackmanWindow", lambda angle: 0.42 - 0.5 * numpy.cos(angle) + 0.08 * 
 
 
 @operator("MelWeightMatrix", since=(17,), host=(0, 1, 2, 3, 4))
-def mel_weight_matrix(  # noqa: PLR0913, PLR0917 - as many inputs as the operator has
-    node: Node, bands: Value, length: Value, rate: Value, low: Value, high: Value
-) -> Tensor:
-    """(bins of a spectrum, bands): triangles evenly spaced on the mel scale, as far apart as the standard.s formula has it."""
+def mel_weight_matrix(node: Node, bands: Value, length: Value, rate: Value, low: Value, high: Value) -> Tensor:
+    """(bins of a spectrum, bands): triangles evenly spaced on the mel scale, as far apart as the standard says."""
     count, size, samples = (host_int_list(value)[0] for value in (bands, length, rate))
     bins = size // 2 + 1
     edges = [float(host_array(value).reshape(-1)[0]) for value in (low, high)]

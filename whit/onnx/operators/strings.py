@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from typing import Any, Final
 
@@ -72,7 +73,7 @@ def _grams(node: Node) -> dict[tuple[Any, ...], int]:
     starts = [*node.get("ngram_counts"), len(pool)]
     known: dict[tuple[Any, ...], int] = {}
     number = 0
-    for length, (begin, end) in enumerate(zip(starts, starts[1:], strict=False), 1):
+    for length, (begin, end) in enumerate(itertools.pairwise(starts), 1):
         for at in range(begin, end, length):
             known[tuple(pool[at : at + length])] = number
             number += 1

@@ -1,7 +1,7 @@
 """Ensembles of trees: all rows walk down all trees at once, a step of gathers for each level.
 
-A node is a row of a table: feature, threshold, comparison, and where to go; a leaf goes to itself. The walk ends after as
-many steps as the deepest tree has levels, and the weights of the leaves are added up.
+A node is a row of a table: feature, threshold, comparison, and where to go; a leaf goes to itself. The walk ends after
+as many steps as the deepest tree has levels, and the weights of the leaves are added up.
 """
 
 from __future__ import annotations
