@@ -14,6 +14,7 @@ import numpy as np
 
 from whit.engine.programs.overlay import current
 from whit.errors import NotSupportedError
+from whit.onnx import previews
 from whit.onnx.constants import Constant, Derived
 from whit.onnx.graph import Graph, Step
 from whit.onnx.values import lifted
@@ -134,6 +135,8 @@ FUNCTIONS: Final[dict[tuple[str, str], Control]] = {
     ("", "Loop"): loop,
     ("", "Scan"): scan,
     ("", "SequenceMap"): map_sequence,
+    ("ai.onnx.preview", "FlexAttention"): previews.attend,
+    ("ai.onnx.preview.training", "Gradient"): previews.differentiate,
 }
 
 

@@ -314,6 +314,8 @@ class _Body:
         record = Node(node.op_type, _domain(node.domain), version, node.name, outputs, values, elements)
         graphs = [g for v in values.values() for g in (v if isinstance(v, list) else [v]) if isinstance(g, Graph)]
         outer = tuple(dict.fromkeys(name for graph in graphs for name in graph.outer))
+        if record.op_type == "Gradient":  # it names values that it does not list as inputs
+            outer += tuple(dict.fromkeys([*(record.get("xs") or ()), *(record.get("zs") or ()), record.get("y")]))
         self._note_types(record, node)
         return Step(record, node.inputs, node.outputs, outer)
 

@@ -13,6 +13,7 @@ from whit.onnx.operators import linear_algebra as linear_algebra
 from whit.onnx.operators import losses as losses
 from whit.onnx.operators import movement as movement
 from whit.onnx.operators import normalisation as normalisation
+from whit.onnx.operators import pictures as pictures
 from whit.onnx.operators import pooling as pooling
 from whit.onnx.operators import quantised as quantised
 from whit.onnx.operators import random_numbers as random_numbers
