@@ -7,6 +7,7 @@
 no numpy.
 """
 
+import importlib
 import sys
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -53,14 +54,13 @@ sys.modules.setdefault("whit.engine.jit", jit_module)
 
 if TYPE_CHECKING:
     from whit import nn as nn
+    from whit import onnx as onnx
 else:
 
     def __getattr__(name: str) -> ModuleType:
-        """`nn`, which is loaded when it is looked for; and what a name of another library is called here."""
-        if name == "nn":
-            import whit.nn as found  # lazy: half of all programs need no layers
-
-            return found
+        """`nn` and `onnx`, which are loaded when they are looked for; what a name of another library is called here."""
+        if name in ("nn", "onnx"):
+            return importlib.import_module(f"whit.{name}")  # lazy: half of all programs need no layers
         for kind, owner in (("Tensor", Tensor), ("dtypes", dtypes)):
             if name not in WHIT and not name.startswith("_") and hasattr(owner, name):
                 raise AttributeError(f"whit has no `{name}`; instead: {kind}.{name}")
