@@ -154,4 +154,5 @@ def _read(image: Tensor, row: Tensor, column: Tensor) -> Tensor:
     place = row.clip(0, height - 1).cast(dtypes.int64) * width + column.clip(0, width - 1).cast(dtypes.int64)
     flat = place.reshape((count, 1, place.numel() // count)).expand((count, channels, place.numel() // count))
     pixels = image.reshape((count, channels, height * width)).gather(2, flat)
-    return inside.unsqueeze(1).where(pixels.reshape((count, channels, *row.shape[1:])), 0)
+    result: Tensor = inside.unsqueeze(1).where(pixels.reshape((count, channels, *row.shape[1:])), 0)
+    return result

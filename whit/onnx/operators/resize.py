@@ -5,6 +5,7 @@ Positions and weights are worked out on the host, in float64; a kernel reads and
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any, Final
 
@@ -112,12 +113,11 @@ def _resized(node: Node, x: Tensor, at: int, axis: Axis) -> Tensor:
 def _weighted(x: Tensor, at: int, index: Array, weights: Array) -> Tensor:
     shape = [1] * x.ndim
     shape[at] = len(index)
-    total = None
+    parts = []
     for tap in range(index.shape[1]):
         weight = Tensor(weights[:, tap], device=x.device).cast(x.dtype).reshape(shape)
-        part = x.index_select(at, Tensor(index[:, tap].copy(), device=x.device)) * weight
-        total = part if total is None else total + part
-    return total
+        parts.append(x.index_select(at, Tensor(index[:, tap].copy(), device=x.device)) * weight)
+    return functools.reduce(lambda a, b: a + b, parts)
 
 
 def _sizes(node: Node, space: list[int], sizes: list[int]) -> tuple[list[int], list[float]]:
@@ -185,4 +185,5 @@ def upsample(node: Node, x: Tensor, scales: Value = None) -> Tensor:
 def upsample_images(node: Node, x: Tensor) -> Tensor:
     """Version 1: one scale for the height and one for the width."""
     scales = [1.0, 1.0, float(node.get("height_scale")), float(node.get("width_scale"))]
-    return upsample(node, x, numpy.array(scales))
+    result: Tensor = upsample(node, x, numpy.array(scales))
+    return result
