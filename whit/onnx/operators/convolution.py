@@ -49,7 +49,8 @@ def _transposed_pads(node: Node, space: tuple[int, ...], window: Window) -> list
             before, after = (0, 0) if how == "VALID" else window.pads[i]
             pairs.append((before, after - extra[i]))
             continue
-        before = total // 2 if how == "SAME_UPPER" else total - total // 2
+        cut = max(total, 0)  # what is asked for beyond the whole result is added at the end
+        before = cut // 2 if how == "SAME_UPPER" else cut - cut // 2
         pairs.append((before, total - before - extra[i]))
     return pairs
 

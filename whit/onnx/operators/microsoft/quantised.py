@@ -176,7 +176,8 @@ def dynamic_quantize_lstm(
     ]
     old = Node("LSTM", DOMAIN, 14, node.name, node.outputs, node.attributes)
     turned = [part.transpose(1, 2) for part in weights]
-    return lstm(old, x, turned[0], turned[1], b, lengths, first, first_cell, p)  # type: ignore[no-any-return]
+    result: tuple[Value, ...] = lstm(old, x, turned[0], turned[1], b, lengths, first, first_cell, p)
+    return result
 
 
 def _by_column(part: Tensor) -> Tensor:
@@ -248,7 +249,8 @@ def _mean(node: Node, x: Tensor) -> Tensor:
 
 def _softmax(node: Node, x: Tensor) -> Tensor:
     version = int(node.get("opset", 13))
-    return softmax(Node("Softmax", "", version, node.name, 1, node.attributes), x)  # type: ignore[no-any-return]
+    result: Tensor = softmax(Node("Softmax", "", version, node.name, 1, node.attributes), x)
+    return result
 
 
 _unary("QLinearSigmoid", lambda node, x: x.sigmoid())
@@ -308,8 +310,8 @@ def gather_block_quantised(
     if zeros is not None:
         near = unpacked(rows(zeros), bits) if is_packed else rows(zeros).cast(dtypes.int32)
         moved = near.repeat_interleave(block, dim=by).shrink(cut)
-    result = (whole - moved).cast(scale.dtype) * scale
-    result: Tensor = result.reshape((*result.shape[:along], *indices.shape, *result.shape[along + 1 :]))
+    table = (whole - moved).cast(scale.dtype) * scale
+    result: Tensor = table.reshape((*table.shape[:along], *indices.shape, *table.shape[along + 1 :]))
     return result
 
 
