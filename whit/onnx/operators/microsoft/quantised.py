@@ -17,6 +17,7 @@ from whit.onnx.operators.quantised import (
     dynamic_quantize_linear,
     integer_product,
     quantize_linear,
+    right_operand,
     rounded,
 )
 from whit.onnx.operators.recurrent import lstm
@@ -28,15 +29,15 @@ operator("DequantizeLinear", since=(1,), domain=DOMAIN)(dequantize_linear)
 
 
 def scaled_product(
-    a: Tensor, b: Tensor, a_scale: Tensor, b_scale: Tensor, a_zero: Tensor | None, b_zero: Tensor | None
+    a: Tensor, b: Tensor, a_scale: Tensor, b_scale: Tensor, a_zero: Tensor | None, b_zero: Value
 ) -> Tensor:
     """A product of bytes as floats."""
-    total = integer_product(a, b, a_zero, b_zero).cast(dtypes.float32)
+    total = integer_product(a, *right_operand(b, a_zero, b_zero)).cast(dtypes.float32)
     left = a_scale.reshape(()) if a_scale.numel() == 1 else a_scale.unsqueeze(-1)
     return total * (left * (b_scale.reshape(()) if b_scale.numel() == 1 else b_scale))
 
 
-@operator("MatMulIntegerToFloat", since=(1,), domain=DOMAIN)
+@operator("MatMulIntegerToFloat", since=(1,), domain=DOMAIN, host=(5,))
 def matmul_integer_to_float(
     node: Node,
     a: Tensor,
@@ -44,7 +45,7 @@ def matmul_integer_to_float(
     a_scale: Tensor,
     b_scale: Tensor,
     a_zero: Tensor | None = None,
-    b_zero: Tensor | None = None,
+    b_zero: Value = None,
     bias: Tensor | None = None,
 ) -> Tensor:
     """A product of bytes as floats, with a bias."""
@@ -52,13 +53,13 @@ def matmul_integer_to_float(
     return result if bias is None else result + bias
 
 
-@operator("DynamicQuantizeMatMul", since=(1,), domain=DOMAIN)
+@operator("DynamicQuantizeMatMul", since=(1,), domain=DOMAIN, host=(3,))
 def dynamic_quantize_matmul(
     node: Node,
     a: Tensor,
     b: Tensor,
     b_scale: Tensor,
-    b_zero: Tensor | None = None,
+    b_zero: Value = None,
     bias: Tensor | None = None,
 ) -> Tensor:
     """The left operand becomes bytes when its range is known."""
@@ -110,7 +111,7 @@ def matmul_n_bits(
     return result if bias is None else result + bias
 
 
-@operator("QGemm", since=(1,), domain=DOMAIN)
+@operator("QGemm", since=(1,), domain=DOMAIN, host=(5,))
 def quantised_gemm(
     node: Node,
     a: Tensor,
@@ -118,7 +119,7 @@ def quantised_gemm(
     a_zero: Tensor,
     b: Tensor,
     b_scale: Tensor,
-    b_zero: Tensor,
+    b_zero: Value,
     c: Tensor | None = None,
     y_scale: Tensor | None = None,
     y_zero: Tensor | None = None,
@@ -126,7 +127,7 @@ def quantised_gemm(
     """alpha * a @ b + c of bytes, as floats or quantised again."""
     left = a.transpose(0, 1) if node.get("transA", 0) else a
     right = b.transpose(0, 1) if node.get("transB", 0) else b
-    total = integer_product(left, right, a_zero, b_zero)
+    total = integer_product(left, *right_operand(right, a_zero, b_zero))
     total = total if c is None else total + c
     wide = total.cast(dtypes.float32) * (a_scale * b_scale * float(node.get("alpha", 1.0)))
     if y_scale is None or y_zero is None:
@@ -134,7 +135,7 @@ def quantised_gemm(
     return rounded(wide / y_scale, y_zero, element_type_of(y_zero.dtype))
 
 
-@operator("QAttention", since=(1,), domain=DOMAIN)
+@operator("QAttention", since=(1,), domain=DOMAIN, host=(7,))
 def quantised_attention(
     node: Node,
     x: Tensor,
@@ -144,7 +145,7 @@ def quantised_attention(
     w_scale: Tensor,
     mask: Tensor | None = None,
     x_zero: Tensor | None = None,
-    w_zero: Tensor | None = None,
+    w_zero: Value = None,
     past: Tensor | None = None,
 ) -> tuple[Value, ...]:
     """Attention whose projections are products of bytes."""
