@@ -44,7 +44,7 @@ class Program:
 def capture(name: str, run: Callable[[], Any], tensors: Sequence[Tensor]) -> Program:
     """The program of a function that reads these tensors, and others that stay what they are."""
     device = next((t.uop.device for t in tensors if t.uop.device is not None), None) or Device.DEFAULT
-    trace = Trace(name, False)
+    trace = Trace(name, views=False, takes_arrays=True)
     for tensor in tensors:
         trace.arguments[id(tensor)] = tensor._wanted or device
     made: list[Any] = []

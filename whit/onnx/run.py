@@ -164,7 +164,7 @@ class Runner:
                 value = live.get(name)
                 if isinstance(value, Derived):
                     value.value()
-                if isinstance(value, Constant) and not value.is_small():
+                if isinstance(value, Constant) and (not value.is_small() or _is_weight(value.array())):
                     value.tensor(self.context.device)
 
     def _settle(self, live: Values) -> None:
@@ -240,10 +240,12 @@ class Runner:
             if isinstance(found, list | dict) or found is None:
                 return found
         if isinstance(value, Constant):
-            if value.is_small():
-                array = value.array()
-                return array if on_host or array.dtype.kind == "O" else value.tensor(self.context.device)
-            return value.tensor(self.context.device)
+            if not value.is_small():
+                return value.tensor(self.context.device)
+            array = value.array()
+            if on_host:
+                return array
+            return value.tensor(self.context.device) if _is_weight(array) else lifted(array, self.context.device)
         return value if on_host else lifted(value, self.context.device)
 
 
@@ -286,6 +288,11 @@ def _on_host(given: list[Any]) -> list[Any] | None:
         else:
             return None
     return found if found else None
+
+
+def _is_weight(array: Any) -> bool:
+    """Whether a small array is kept as a tensor; others become parts of kernels, or are made where they are used."""
+    return array.dtype.kind not in "biuOUS" and array.size > 1
 
 
 def _spell(node: Node) -> str:
