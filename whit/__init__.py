@@ -29,6 +29,7 @@ from whit.jit.jit import TinyJit
 from whit.jit.jit import TinyJit as jit  # noqa: N813  as in JAX; the folder: `from whit.jit import ...`
 from whit.names import WHIT, advice
 from whit.tensor import Tensor, checkpoint
+from whit.tensor.control import cond, fori_loop, map, scan, while_loop  # noqa: A004  as in JAX
 from whit.tensor.nested import map_tensors
 from whit.tensor.transforms import (
     grad,
@@ -53,14 +54,19 @@ sys.modules.setdefault("whit.engine.jit", jit_module)
 
 if TYPE_CHECKING:
     from whit import nn as nn
+    from whit import numpy as numpy
 else:
 
     def __getattr__(name: str) -> ModuleType:
-        """`nn`, which is loaded when it is looked for; and what a name of another library is called here."""
+        """`nn` and `numpy`, loaded when they are looked for; and what a name of another library is called here."""
         if name == "nn":
             import whit.nn as found  # lazy: half of all programs need no layers
 
             return found
+        if name == "numpy":
+            import whit.numpy as arrays  # lazy: most programs need methods alone
+
+            return arrays
         for kind, owner in (("Tensor", Tensor), ("dtypes", dtypes)):
             if name not in WHIT and not name.startswith("_") and hasattr(owner, name):
                 raise AttributeError(f"whit has no `{name}`; instead: {kind}.{name}")
@@ -80,8 +86,10 @@ __all__ = [
     "Variable",
     "checkpoint",
     "clear_caches",
+    "cond",
     "dtypes",
     "fetch",
+    "fori_loop",
     "function",
     "getenv",
     "grad",
@@ -93,14 +101,18 @@ __all__ = [
     "jit",
     "jvp",
     "linearize",
+    "map",
     "map_tensors",
     "nn",
+    "numpy",
     "profile",
     "register_container",
+    "scan",
     "trace",
     "value_and_grad",
     "vjp",
     "vmap",
+    "while_loop",
 ]
 
 start_trace()
