@@ -6,6 +6,7 @@ PAGES = (
     "adding-a-backend.md",
     "adding-a-pass.md",
     "adding-an-op.md",
+    "arrays.md",
     "devices.md",
     "dtypes.md",
     "index.md",

@@ -8,6 +8,7 @@ from whit import Context, Tensor, dtypes, nn
 x = Tensor([[3.0, 1.0, 2.0], [-1.0, 0.5, 4.0]])
 v = Tensor([-2.0, -0.5, 0.0, 0.5, 2.0])
 i = Tensor([5, 3, 12])
+z = Tensor([1 + 2j, -3, 0.5j])
 square = Tensor([[2.0, 1.0], [1.0, 3.0]])
 image = Tensor.arange(16).reshape(1, 1, 4, 4).float()
 logits, classes = Tensor([[2.0, 0.0, 1.0], [0.0, 3.0, 0.0]]), Tensor([0, 2])"""
@@ -97,12 +98,32 @@ eigh: square.eigh()[0]
 matrix_rank: square.matrix_rank()
 pinv: square.pinv()
 lstsq: square.lstsq(Tensor([1.0, 2.0])).solution
-fft: v.stack(v * 0, dim=-1).fft().shape
-ifft: v.stack(v * 0, dim=-1).fft().ifft()[:, 0]
+real: z.real
+imag: z.imag
+conj: z.conj()
+angle: z.angle()
+complex: Tensor.complex(v, v + 1)
+polar: Tensor.polar(v.abs(), v)
+view_as_real: z.view_as_real()
+view_as_complex: z.view_as_real().view_as_complex()
+cfloat: i.cfloat()
+cdouble: i.cdouble().dtype
+fft: v.fft()
+ifft: v.fft().ifft()
 rfft: v.rfft()
 irfft: v.rfft().irfft(5)
-fft2: x.unsqueeze(-1).pad((0, 1)).fft2().shape
-ifft2: x.unsqueeze(-1).pad((0, 1)).fft2().ifft2().shape
+fft2: x.fft2()
+ifft2: x.fft2().ifft2().real
+fftn: x.fftn()
+ifftn: x.fftn().ifftn().real
+rfft2: x.rfft2().shape
+irfft2: x.rfft2().irfft2((2, 3))
+rfftn: x.rfftn().shape
+irfftn: x.rfftn().irfftn((2, 3))
+hfft: z.hfft()
+ihfft: v.ihfft()
+fftshift: v.fftshift()
+ifftshift: v.ifftshift()
 fftfreq: Tensor.fftfreq(4)
 rfftfreq: Tensor.rfftfreq(4)
 dropout: v.dropout(0.5)
@@ -376,7 +397,7 @@ shape: x.shape
 ndim: x.ndim
 dtype: x.dtype
 device: x.device
-size: x.size(), x.size(1)
+size: x.size, x.size(), x.size(1)
 numel: x.numel()
 element_size: x.element_size()
 nbytes: x.nbytes()
@@ -392,10 +413,9 @@ erfinv: (v / 4).erfinv()
 i0: v.i0()
 logit: Tensor([0.1, 0.5, 0.9]).logit()
 sgn: v.sgn()
-angle: v.angle()
 isposinf: Tensor([1.0, float("inf")]).isposinf()
 isneginf: Tensor([1.0, float("-inf")]).isneginf()
-isreal: v.isreal()
+isreal: z.isreal()
 logaddexp2: Tensor([3.0]).logaddexp2(3.0)
 float_power: i.float_power(0.5)
 fmax: Tensor([float("nan"), 1.0]).fmax(0.5)
@@ -523,7 +543,7 @@ combinations: i.combinations()
 is_cuda: v.is_cuda
 is_cpu: v.is_cpu
 get_device: v.get_device()
-is_complex: v.is_complex()
+is_complex: z.is_complex()
 is_signed: v.is_signed()
 is_conj: v.is_conj()
 is_neg: v.is_neg()
@@ -532,6 +552,7 @@ is_same_size: v.is_same_size(i)
 is_set_to: v.is_set_to(i)
 is_nonzero: Tensor(1).is_nonzero()
 itemsize: v.itemsize
+to_device: v.to_device("CPU").device
 tobytes: Tensor([1, 2], dtype="int16").tobytes()
 narrow_copy: v.narrow_copy(0, 1, 2)
 uniform_: v.clone().uniform_().shape
@@ -561,7 +582,7 @@ unique_counts: i.unique_counts()
 unique_inverse: i.unique_inverse()
 unique_all: i.unique_all()
 flat: x.flat
-iscomplex: v.iscomplex()
+iscomplex: z.iscomplex()
 tril_indices_from: square.tril_indices_from()
 triu_indices_from: square.triu_indices_from()
 histogram_bin_edges: v.histogram_bin_edges(4)
@@ -598,4 +619,5 @@ NONE = {
     "fill_diagonal": "migration.md",
     "fill": "migration.md",
     "tofile": "data.md",
+    "show": "data.md",
 }

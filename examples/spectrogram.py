@@ -22,7 +22,7 @@ def spectrogram(sound: Tensor, window: int, step: int) -> Tensor:
     """The power of each frequency (columns) in each window (rows); windows overlap and fade in and out."""
     pieces = sound.unfold(0, window, step)
     fade = 0.5 - 0.5 * (2 * math.pi * Tensor.arange(window) / window).cos()
-    return (pieces * fade).rfft().square().sum(axis=-1)
+    return (pieces * fade).rfft().abs().square()
 
 
 def main(seconds: float = 2.0, window: int = 256) -> tuple[Tensor, Tensor]:

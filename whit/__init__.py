@@ -30,6 +30,7 @@ from whit.jit.jit import TinyJit
 from whit.jit.jit import TinyJit as jit  # noqa: N813  as in JAX; the folder: `from whit.jit import ...`
 from whit.names import WHIT, advice
 from whit.tensor import Tensor, checkpoint
+from whit.tensor.control import cond, fori_loop, map, scan, while_loop  # noqa: A004  as in JAX
 from whit.tensor.nested import map_tensors
 from whit.tensor.transforms import (
     grad,
@@ -54,13 +55,14 @@ sys.modules.setdefault("whit.engine.jit", jit_module)
 
 if TYPE_CHECKING:
     from whit import nn as nn
+    from whit import numpy as numpy
     from whit import onnx as onnx
 else:
 
     def __getattr__(name: str) -> ModuleType:
-        """`nn` and `onnx`, which are loaded when they are looked for; what a name of another library is called here."""
-        if name in ("nn", "onnx"):
-            return importlib.import_module(f"whit.{name}")  # lazy: half of all programs need no layers
+        """`nn`, `numpy`, `onnx`, loaded when they are looked for; and what a name of another library is called here."""
+        if name in ("nn", "numpy", "onnx"):
+            return importlib.import_module(f"whit.{name}")  # lazy: most programs need few of them
         for kind, owner in (("Tensor", Tensor), ("dtypes", dtypes)):
             if name not in WHIT and not name.startswith("_") and hasattr(owner, name):
                 raise AttributeError(f"whit has no `{name}`; instead: {kind}.{name}")
@@ -80,8 +82,10 @@ __all__ = [
     "Variable",
     "checkpoint",
     "clear_caches",
+    "cond",
     "dtypes",
     "fetch",
+    "fori_loop",
     "function",
     "getenv",
     "grad",
@@ -93,14 +97,18 @@ __all__ = [
     "jit",
     "jvp",
     "linearize",
+    "map",
     "map_tensors",
     "nn",
+    "numpy",
     "profile",
     "register_container",
+    "scan",
     "trace",
     "value_and_grad",
     "vjp",
     "vmap",
+    "while_loop",
 ]
 
 start_trace()

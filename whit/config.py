@@ -344,8 +344,11 @@ CACHE = ContextVar(
 CACHE_DIR = ContextVar("CACHE_DIR", "", "Where they are kept. Empty: the user's cache folder.")
 DEBUG = ContextVar("DEBUG", 0, "How much is printed about what runs. 0: nothing.")
 PROFILE = ContextVar(
-    "PROFILE", 0, "A table of where the time went, at the end of the program or `Context`. 2: of all kernels."
+    "PROFILE",
+    0,
+    "A table of where the time went, at the end of the program or `Context`. 2: all kernels. 3: names, too.",
 )
+PRINT_DIGITS = ContextVar("PRINT_DIGITS", 4, "Digits after the point, at most, of floats in tensors that are shown.")
 VIZ = ContextVar("VIZ", "", "A file that the program is recorded into from its start. 1: `whit-<process>.trace`.")
 VIZ_LIMIT = ContextVar("VIZ_LIMIT", 256, "The most megabytes a recording may have; rewrites are left out first.")
 VIZ_REWRITES = ContextVar("VIZ_REWRITES", True, "A recording has every rewrite and the time of every rule.")

@@ -25,7 +25,7 @@ from whit.config import DEFAULT_FLOAT, DEFAULT_INT, Context
 from whit.errors import DTypeError, nearest
 from whit.records import dataclass
 
-Scalar = bool | int | float
+Scalar = bool | int | float | complex
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -33,7 +33,7 @@ class DType:
     """One element type. There is exactly one object per type: get it from `dtypes` or `to_dtype`, never build one."""
 
     name: str
-    kind: str  # "void" "bool" "int" "uint" "float" "index" (weakint) "weakfloat"
+    kind: str  # "void" "bool" "int" "uint" "float" "complex" "index" (weakint) "weakfloat" "weakcomplex"
     priority: int  # a linear order that extends the promotion lattice
     bitsize: int  # 0 for the types that are never stored: void and the weak ones
     fmt: str | None  # the struct module's character, where it has one
@@ -52,6 +52,8 @@ class DType:
     is_int: bool = False
     is_unsigned: bool = False
     is_bool: bool = False
+    is_complex: bool = False
+    is_continuous: bool = False  # what has derivatives: floats and complex numbers
     has_inf: bool = False
 
     def __post_init__(self) -> None:
@@ -61,6 +63,8 @@ class DType:
             "is_int": self.kind in ("int", "uint", "index"),
             "is_unsigned": self.kind == "uint",
             "is_bool": self.kind == "bool",
+            "is_complex": self.kind in ("complex", "weakcomplex"),
+            "is_continuous": self.kind in ("float", "weakfloat", "complex", "weakcomplex"),
             "has_inf": self.flavour == "ieee",
         }
         for name, value in derived.items():
@@ -118,6 +122,11 @@ def _float(
     )
 
 
+def _complex(name: str, priority: int, bitsize: int) -> DType:
+    """Two floats, the real part first in memory: `part_dtype` says of which dtype."""
+    return DType(name, "complex" if bitsize else "weakcomplex", priority, bitsize, None, min=None, max=None)
+
+
 class DTypes:
     """The names, groups and queries users reach as `dtypes`. Only `default_float` and `default_int` can be set.
 
@@ -146,6 +155,9 @@ class DTypes:
     bfloat16: Final = _float("bfloat16", 16, 8, 7, "ieee")
     float32: Final = _float("float32", 17, 8, 23, "ieee", "f")
     float64: Final = _float("float64", 18, 11, 52, "ieee", "d")
+    weakcomplex: Final = _complex("weakcomplex", 19, 0)
+    complex64: Final = _complex("complex64", 20, 64)
+    complex128: Final = _complex("complex128", 21, 128)
 
     fp8s: Final = (fp8e4m3, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz)
     fp8_ocp: Final = (fp8e4m3, fp8e5m2)  # those of the Open Compute Project
@@ -155,7 +167,9 @@ class DTypes:
     uints: Final = (uint8, uint16, uint32, uint64)
     sints: Final = (int8, int16, int32, int64)
     ints: Final = (*uints, *sints)
-    all: Final = (bool_, *ints, *floats)  # everything that can be stored
+    complexes: Final = (complex64, complex128)  # numbers of two floats: tensors have them, kernels see the floats
+    scalars: Final = (bool_, *ints, *floats)  # what a kernel computes with
+    all: Final = (*scalars, *complexes)  # everything that can be stored
 
     half: Final = float16
     double: Final = float64
@@ -168,8 +182,11 @@ class DTypes:
     ulong: Final = uint64
     index: Final = weakint
     bool: Final = bool_
+    cfloat: Final = complex64
+    cdouble: Final = complex128
     int: Final = int32
     float: Final = float32
+    complex: Final = complex64
 
     def __init__(self) -> None:
         self._assigned_float: DType | None = None
@@ -226,6 +243,15 @@ class DTypes:
         return dtype.is_bool
 
     @staticmethod
+    def is_complex(dtype: DType) -> builtins.bool:
+        return dtype.is_complex
+
+    @property
+    def default_complex(self) -> DType:
+        """What a Python complex number becomes when nothing else decides: complex128 beside a default of float64."""
+        return complex_dtype(self.default_float)
+
+    @staticmethod
     def min(dtype: DType) -> Any:
         """Smallest value: False, an int, or -inf; None for weakint and void."""
         return dtype.min
@@ -237,14 +263,15 @@ class DTypes:
 
     @staticmethod
     def finfo(dtype: DType) -> tuple[builtins.int, builtins.int]:
-        """(exponent bits, mantissa bits) of a float dtype."""
+        """(exponent bits, mantissa bits) of a float dtype; of a complex one, those of its parts."""
+        dtype = part_dtype(dtype)
         if not dtype.is_float:
             raise DTypeError("finfo: expected a float dtype", f"got {dtype}", "Ask dtypes.is_float first.")
         return dtype.exponent_bits, dtype.mantissa_bits
 
     @staticmethod
     def from_py(value: Any) -> DType:
-        """The dtype a tensor of this Python value gets: bool, `default_int` or `default_float`.
+        """The dtype a tensor of this Python value gets: bool, `default_int`, `default_float` or `default_complex`.
 
         Of a (nested) list or tuple: the promotion of its elements, and `default_float` when it is empty.
         """
@@ -266,7 +293,8 @@ _ALIASES: Final = {
     for name, member in vars(DTypes).items()
     if isinstance(member, DType) and name not in (member.name, "bool_")
 }
-_BY_NAME: Final = {dtype.name: dtype for dtype in (dtypes.void, dtypes.weakint, dtypes.weakfloat, *dtypes.all)}
+_WEAK: Final = (dtypes.weakint, dtypes.weakfloat, dtypes.weakcomplex)
+_BY_NAME: Final = {dtype.name: dtype for dtype in (dtypes.void, *_WEAK, *dtypes.all)}
 _ELSEWHERE: Final = {
     "bool_": dtypes.bool_,
     "float8_e4m3fn": dtypes.fp8e4m3,
@@ -282,7 +310,7 @@ DTYPES_DICT: Final[dict[str, DType]] = {name: dtype for name, dtype in _ALL_NAME
 
 def to_dtype(name: DTypeLike) -> DType:
     """A dtype from itself, its name or an alias, in any case: `to_dtype("Half") is dtypes.float16`. Also from a dtype
-    of NumPy or PyTorch; `float`, `int` and `bool` are what Python's numbers become."""
+    of NumPy or PyTorch; `complex`, `float`, `int` and `bool` are what Python's numbers become."""
     if isinstance(name, DType):
         return name
     found = known_dtype(name)
@@ -305,6 +333,8 @@ def known_dtype(name: Any) -> DType | None:
         return dtypes.default_float
     if name is builtins.int:
         return dtypes.default_int
+    if name is builtins.complex:
+        return dtypes.default_complex
     if isinstance(name, type):  # np.float32
         name = name.__name__
     elif not isinstance(name, str):
@@ -338,12 +368,15 @@ _JUST_ABOVE: Final[dict[DType, tuple[DType, ...]]] = {
     dtypes.uint16: (dtypes.int32, dtypes.uint32),
     dtypes.uint32: (dtypes.int64, dtypes.uint64),
     dtypes.uint64: (dtypes.weakfloat,),
-    dtypes.weakfloat: (*dtypes.fp8s, dtypes.float16),
+    dtypes.weakfloat: (*dtypes.fp8s, dtypes.float16, dtypes.weakcomplex),
     **dict.fromkeys(dtypes.fp8s, (dtypes.bfloat16,)),
     dtypes.float16: (dtypes.float32,),
     dtypes.bfloat16: (dtypes.float32,),
-    dtypes.float32: (dtypes.float64,),
-    dtypes.float64: (),
+    dtypes.float32: (dtypes.float64, dtypes.complex64),
+    dtypes.float64: (dtypes.complex128,),
+    dtypes.weakcomplex: (dtypes.complex64,),
+    dtypes.complex64: (dtypes.complex128,),
+    dtypes.complex128: (),
     dtypes.void: (),
 }
 
@@ -375,17 +408,37 @@ def least_upper_dtype(*dts: DType) -> DType:
 
 
 def resolve_weak(dtype: DType) -> DType:
-    """weakint -> `default_int`, weakfloat -> `default_float`, any other dtype unchanged."""
+    """weakint, weakfloat and weakcomplex -> `default_int`, ..., any other dtype unchanged."""
     if dtype is dtypes.weakint:
         return dtypes.default_int
     if dtype is dtypes.weakfloat:
         return dtypes.default_float
-    return dtype
+    return dtypes.default_complex if dtype is dtypes.weakcomplex else dtype
+
+
+_PARTS: Final = {
+    dtypes.complex64: dtypes.float32,
+    dtypes.complex128: dtypes.float64,
+    dtypes.weakcomplex: dtypes.weakfloat,
+}
+
+
+def part_dtype(dtype: DType) -> DType:
+    """The dtype of the real and the imaginary part of a complex one; any other dtype itself."""
+    return _PARTS.get(dtype, dtype)
+
+
+def complex_dtype(dtype: DType) -> DType:
+    """The complex dtype whose parts hold numbers of this dtype: complex128 of float64, else complex64."""
+    if dtype.is_complex:
+        return dtype
+    return dtypes.complex128 if dtype is dtypes.float64 else dtypes.complex64
 
 
 def least_upper_float(dtype: DType) -> DType:
-    """The dtype of sin, exp, division ... of `dtype`: floats stay, the rest goes to `default_float`."""
-    if dtype.is_float:
+    """The dtype of sin, exp, division ... of `dtype`: floats and complex numbers stay, the rest goes to
+    `default_float`."""
+    if dtype.is_continuous:
         return dtype
     if dtype is dtypes.weakint:
         return dtypes.weakfloat
@@ -393,19 +446,22 @@ def least_upper_float(dtype: DType) -> DType:
 
 
 def weak_dtype(value: Any) -> DType:
-    """The dtype of a Python scalar before promotion: bool, weakint or weakfloat; of a sequence, its elements joined."""
+    """The dtype of a Python scalar before promotion: bool, weakint, weakfloat or weakcomplex; of a sequence, its
+    elements joined."""
     if isinstance(value, bool):
         return dtypes.bool_
     if isinstance(value, int):
         return dtypes.weakint
     if isinstance(value, float):
         return dtypes.weakfloat
+    if isinstance(value, complex):
+        return dtypes.weakcomplex
     if isinstance(value, list | tuple):
         return least_upper_dtype(*map(weak_dtype, value)) if value else dtypes.weakfloat
     raise DTypeError(
         "dtype: cannot tell the dtype of a Python value",
         f"got {value!r}, a {type(value).__name__}",
-        "Pass a bool, an int, a float, or a list or tuple of them.",
+        "Pass a bool, an int, a float, a complex number, or a list or tuple of them.",
     )
 
 
@@ -419,13 +475,18 @@ def can_lossless_cast(source: DType, target: DType) -> bool:
         return True
     if source is dtypes.weakint:
         return False
+    if target.is_complex:
+        return can_lossless_cast(part_dtype(source), part_dtype(target))
+    return not source.is_complex and _is_among_reals(source, target)
+
+
+def _is_among_reals(source: DType, target: DType) -> bool:
+    """The same of sized integers and floats."""
     if source.is_int and target.is_int:
         return bool(target.min <= source.min and source.max <= target.max)
     if source.is_int:
         return bool(source.max.bit_length() <= target.mantissa_bits + 1 and -source.min <= target.largest)
-    if target.is_int:
-        return False
-    return _is_among_floats(source, target)
+    return not target.is_int and _is_among_floats(source, target)
 
 
 def _is_among_floats(source: DType, target: DType) -> bool:
@@ -558,8 +619,12 @@ def convert(dtype: DType, value: Scalar) -> Any:
     """The Python scalar that a cast of `value` to `dtype` yields.
 
     float -> int drops the fraction and clamps to the range, NaN gives 0; int -> int wraps; to float rounds once to
-    nearest even; to bool is `!= 0`.
+    nearest even; to bool is `!= 0`. Of a complex number, all but bool and complex dtypes take the real part.
     """
+    if dtype.is_complex:
+        return _complex_from(part_dtype(dtype), value)
+    if isinstance(value, complex):
+        return value != 0 if dtype.is_bool else convert(dtype, value.real)
     if isinstance(value, float):
         if dtype.is_float:
             return _ROUND[dtype](value)
@@ -579,9 +644,16 @@ def convert(dtype: DType, value: Scalar) -> Any:
     raise DTypeError("convert: void has no values", f"got {value!r}", "Name the dtype the value should have.")
 
 
+def _complex_from(part: DType, value: Scalar) -> complex:
+    """A number with both of its parts rounded."""
+    if isinstance(value, complex):
+        return complex(round_float(part, value.real), round_float(part, value.imag))
+    return complex(convert(part, value), 0.0)
+
+
 # dtype -> function of a Python scalar: `truncate[dtypes.uint8](300) == 44`.
 truncate: Final[dict[DType, Callable[[Scalar], Any]]] = {
-    dtype: functools.partial(convert, dtype) for dtype in (dtypes.weakint, dtypes.weakfloat, *dtypes.all)
+    dtype: functools.partial(convert, dtype) for dtype in (*_WEAK, *dtypes.all)
 }
 
 
@@ -646,6 +718,9 @@ def encode(dtype: DType, value: Scalar) -> int:
     What the dtype has is kept, so that encode undoes decode.
     """
     _require_bits("encode", dtype)
+    if dtype.is_complex:
+        part, number = part_dtype(dtype), convert(dtype, value)
+        return encode(part, number.real) | encode(part, number.imag) << part.bitsize
     if not dtype.is_float:
         return int(convert(dtype, value)) & ((1 << dtype.bitsize) - 1)
     return _encode_float(dtype, convert(dtype, value))
@@ -658,6 +733,10 @@ def decode(dtype: DType, bits: int) -> Any:
         raise DTypeError(
             f"decode: not a bit pattern of {dtype}", f"got {bits}", f"Pass 0 to 2**{8 * dtype.itemsize} - 1."
         )
+    if dtype.is_complex:
+        part = part_dtype(dtype)
+        real, imaginary = (_decode_float(part, bits >> shift & (1 << part.bitsize) - 1) for shift in (0, part.bitsize))
+        return complex(real, imaginary)
     if dtype.is_float:
         return _decode_float(dtype, bits)
     return bits != 0 if dtype.is_bool else wrap(dtype, bits)

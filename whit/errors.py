@@ -40,7 +40,15 @@ class WhitError(Exception):
 
 
 # Where users come in. A message about IR or about dtypes alone stays as it is.
-_ENTRANCES = ("whit.tensor", "whit.nn", "whit.names", "whit.config", "whit.engine.devices.device", "whit.helpers")
+_ENTRANCES = (
+    "whit.tensor",
+    "whit.nn",
+    "whit.numpy",
+    "whit.names",
+    "whit.config",
+    "whit.engine.devices.device",
+    "whit.helpers",
+)
 
 
 class UserError(WhitError, ValueError):

@@ -10,7 +10,9 @@ import whit
 from whit import Context, GlobalCounters, Tensor, TinyJit, nn
 from whit.engine.compile import compile as compile_module
 from whit.engine.report import launch_names
-from whit.engine.report.launch_names import merged, running_names, watch
+from whit.engine.report.launch_names import running_names, watch
+from whit.engine.report.launch_words import merged
+from whit.engine.report.spoken import small
 
 pytestmark = pytest.mark.cpu
 
@@ -74,17 +76,19 @@ def line_of(text: str) -> int:
 def test_layers_have_the_names_of_their_parameters(model: Model, x: Tensor) -> None:
     found = set(names_of(lambda: model(x).realize()))
     for i in range(3):
-        assert f"blocks.{i}.parts.attn · softmax" in found
-        assert f"blocks.{i}.parts.attn.q · Linear" in found
-        assert f"blocks.{i}.up.0.0 · Linear" in found
+        assert f"blocks.{i}.parts.attn softmax" in found
+        assert f"blocks.{i}.parts.attn.q linear" in found
+        assert f"blocks.{i}.up.0.0 linear" + " + relu" * (i == 2) in found
 
 
 def test_debug_names_line_and_layer(model: Model, x: Tensor, capsys: pytest.CaptureFixture[str]) -> None:
     with Context(DEBUG=2):
         model(x).realize()
     lines = capsys.readouterr().out.splitlines()
-    softmax = f"blocks.2.parts.attn · softmax  test_launch_names.py:{line_of('.softmax()')}"
-    assert sum(line.endswith(f"MB  {softmax}") for line in lines) == 1
+    where = f"MB  test_launch_names.py:{line_of('.softmax()')}  "
+    (line,) = [line for line in lines if "blocks.2.parts.attn softmax " in line]
+    assert line.index("blocks.2") == 17 and where in line  # first what it computes, last the name of the kernel
+    assert "(" not in line.partition(where)[2]
 
 
 def test_equal_layers_are_one_kernel_with_many_names(model: Model, x: Tensor) -> None:
@@ -95,7 +99,7 @@ def test_equal_layers_are_one_kernel_with_many_names(model: Model, x: Tensor) ->
     assert len(compile_module._kernels) == before  # names are no part of any key
     (row,) = [row for row in found.kernels if "softmax" in row.label]
     assert row.calls == 3
-    assert row.label == f"blocks.*.parts.attn · softmax  test_launch_names.py:{line_of('.softmax()')}"
+    assert row.label == f"blocks.*.parts.attn softmax  test_launch_names.py:{line_of('.softmax()')}"
     assert row.label in str(found)
 
 
@@ -113,23 +117,24 @@ def test_the_same_layer_realised_alone_has_the_name_of_its_launch(model: Model, 
         second()
     (row,) = found.kernels
     lines = [i for i, line in enumerate(Path(__file__).read_text().splitlines(), 1) if "softmax() * 2.5" in line]
-    assert list(row.labels) == [f"softmax and mul  test_launch_names.py:{line}" for line in lines[:2]]
+    assert list(row.labels) == [f"softmax + mul  test_launch_names.py:{line}" for line in lines[:2]]
 
 
 def test_explain_names_lines_and_classes_without_being_asked_before(model: Model, x: Tensor) -> None:
     GlobalCounters.reset()
     text = model(x).explain()
     assert GlobalCounters.kernel_count == 0
-    assert f"     Attention · softmax  test_launch_names.py:{line_of('.softmax()')}\n" in text
-    assert any("Attention · softmax" in kernel.label for kernel in model(x).kernels())
-    assert any("Attention · softmax" in kernel.explain() for kernel in model(x).kernels())
+    assert "  Attention softmax  float32(2, 8, 8)\n" in text
+    assert f"     test_launch_names.py:{line_of('.softmax()')}, kernel " in text
+    assert any("Attention softmax" in kernel.label for kernel in model(x).kernels())
+    assert any(kernel.explain().startswith("Attention softmax on ") for kernel in model(x).kernels())
 
 
 def test_gradients_are_named_after_what_they_are_of(model: Model, x: Tensor) -> None:
     weight = model.blocks[1].up[0][0].weight
     found = names_of(lambda: model(x).sum().gradient(weight)[0].realize())
-    assert "blocks.1.up.0.0 · gradient of Linear" in found
-    assert any(name.startswith("blocks.2.parts.attn · gradient of ") for name in found)
+    assert "blocks.1.up.0.0 linear backward" in found
+    assert "blocks.2.parts.attn softmax backward" in found
 
 
 @pytest.mark.parametrize("is_watched", (False, True))
@@ -141,8 +146,8 @@ def test_captured_functions_have_names(model: Model, x: Tensor, is_watched: bool
     end()
     found = names_of(lambda: f(x))
     where = "blocks.1.parts.attn" if is_watched else "Attention"
-    assert f"{where} · softmax" in found
-    assert any(f"{where} · softmax" in kernel.label for kernel in f.captured_kernels())
+    assert f"{where} softmax" in found
+    assert any(f"{where} softmax" in kernel.label for kernel in f.captured_kernels())
 
 
 def test_nothing_is_kept_alive_and_nothing_is_noted_where_nobody_asks(model: Model, x: Tensor) -> None:
@@ -153,17 +158,63 @@ def test_nothing_is_kept_alive_and_nothing_is_noted_where_nobody_asks(model: Mod
         place = launch_names.made((x * 3.5).uop)
         assert launch_names.watched
     assert not launch_names.watched
-    assert running_names(2) == ("", "")
+    assert not any(running_names(2))
     used = GlobalCounters.mem_used
     with Context(DEBUG=2):
         model(x)  # never computed
     assert GlobalCounters.mem_used == used
 
 
+def test_classes_in_small_letters() -> None:
+    names = "Linear LayerNorm RMSNorm GELU LeakyReLU PReLU BatchNorm2d LSTM BCEWithLogitsLoss L1Loss MyBlock _Conv"
+    words = (
+        "linear layer_norm rms_norm gelu leaky_relu prelu batch_norm2d lstm bce_with_logits_loss l1_loss my_block conv"
+    )
+    assert [small(name) for name in names.split()] == words.split()
+
+
+class Trained:
+    def __init__(self) -> None:
+        self.table = nn.Embedding(11, 16)
+        self.body = nn.Sequential(nn.Linear(16, 32), Tensor.gelu, nn.LayerNorm(32), nn.Linear(32, 11))
+        self.scale = Tensor.ones(11).contiguous()
+
+    def __call__(self, ids: Tensor) -> Tensor:
+        return self.body(self.table(ids)) * self.scale
+
+
+def test_a_step_of_training_in_the_words_of_the_program(capsys: pytest.CaptureFixture[str]) -> None:
+    net = Trained()
+    optim = nn.optim.Adam(nn.state.get_parameters(net))
+    ids = Tensor.arange(32).mod(11).realize()
+    with whit.profile() as found, Tensor.train():
+        net(ids).cross_entropy(ids).backward()
+        optim.step()
+    names = {name.partition("  ")[0] for row in found.kernels for name in row.labels}
+    assert any(name.startswith("body.0 linear") and "backward" not in name for name in names)
+    assert any(name.startswith("body.2 layer_norm backward") for name in names)
+    assert any(name.startswith("cross_entropy") for name in names)
+    assert "table embedding backward" in names
+    assert {"body.0 linear backward + Adam step", "body.3 linear backward + Adam step"} <= names
+    assert any(name.endswith(" Adam step") and name.startswith("table.weight") for name in names)
+    assert not [name for name in names if "sequential" in name or name.startswith(("add", "mul", "Net", "body "))]
+    assert all(len(name) <= 60 for name in names)
+
+
+def test_a_kernel_is_named_after_the_most_important_thing_in_it(x: Tensor) -> None:
+    w = Tensor.ones(16, 16).contiguous().realize()
+    found = names_of(lambda: ((x * 2 + 1) @ w).relu().realize())
+    assert found[-1].startswith("matmul")
+    (kernel,) = (x * 2).softmax().kernels()
+    assert (kernel.launch.name, kernel.launch.fused) == ("softmax + mul", ("softmax", "mul"))
+    assert "with mul" in kernel.explain()
+
+
 def test_names_of_many_launches() -> None:
-    assert merged(["a.0.b · f  x.py:1"]) == "a.0.b · f  x.py:1"
-    assert merged(["a.0.b · f  x.py:1", "a.11.b · f  x.py:1"]) == "a.*.b · f  x.py:1"
-    assert merged(["", "a · f  x.py:1", "b · f  x.py:1", "c · f  x.py:1"]) == "a · f  x.py:1; b · f  x.py:1; and 1 more"
+    assert merged(["a.0.b f  x.py:1"]) == "a.0.b f  x.py:1"
+    assert merged(["a.0.b f  x.py:1", "a.11.b f  x.py:1"]) == "a.*.b f  x.py:1"
+    assert merged(["a.0 linear  x.py:1", "a.2 linear  x.py:1"]) == "a.* linear  x.py:1"
+    assert merged(["", "a f  x.py:1", "b f  x.py:1", "c f  x.py:1"]) == "a f  x.py:1; b f  x.py:1; and 1 more"
     assert merged([]) == merged([""]) == ""
 
 
@@ -174,5 +225,6 @@ def test_a_program_under_profile(tmp_path: Path) -> None:
     command = [sys.executable, str(program)]
     environment = {"PROFILE": "1", "DEBUG": "2", "PATH": "", "CACHE": "0", "PYTHONPATH": ":".join(sys.path)}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
-    assert "softmax  train.py:3  " in done.stderr
-    assert done.stdout.rstrip().endswith("softmax  train.py:3")
+    assert "softmax + mul  train.py:3  " in done.stderr
+    (line,) = [line for line in done.stdout.splitlines() if "softmax" in line]
+    assert line.split()[3:7] == ["softmax", "+", "mul", "float32(1,"] and "  train.py:3  " in line

@@ -4,6 +4,7 @@ that is done takes a millisecond."""
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -21,7 +22,7 @@ from whit.engine.report import profile as module
 from whit.engine.report import roofline as roof
 from whit.engine.report.profile import Profile, Spans
 from whit.engine.report.profile_table import MOST_KERNELS_SHOWN
-from whit.errors import BackendError
+from whit.errors import ArgumentError, BackendError
 from whit.kernel.rates import Rates
 from whit.recording import hooks
 from whit.viz.load import load
@@ -89,8 +90,8 @@ def test_nothing_runs_on_null(device: str) -> None:
     lines = str(found).splitlines()
     assert lines[0].endswith(f"s, 1 kernel and 0 copies on {device}")
     assert lines[-2].split() == [
-        *("1", "add", "test_profile.py:87", "add_64x64", "float32(64,", "64),", "4096", "operations,"),
-        *("reads", "16.38", "kB,", "writes", "16.38", "kB"),
+        *("1", "add", "test_profile.py:88", "float32(64,", "64),", "4096", "operations,"),
+        *("reads", "16.38", "kB,", "writes", "16.38", "kB", "add_64x64"),
     ]
     assert lines[-1].startswith("scheduling and compiling took ") and "one by one" not in str(found)
 
@@ -107,6 +108,24 @@ def test_copies_in_memory_and_of_files(tmp_path: Path) -> None:
 
 
 # ---- what is in force
+
+
+def test_launches_by_name() -> None:
+    x = Tensor.ones(8, 8).contiguous().realize()
+    with whit.profile() as found:
+        for _ in range(3):
+            (x.softmax() * 2).realize()
+        x.exp().realize()
+    rows = {row.name: (row.calls, row.timed, row.phase) for row in found.launches}
+    assert rows == {"softmax + mul": (3, 3, "forward"), "exp": (1, 1, "forward")}
+    text = found.text(by="name")
+    assert re.search(r" 3 .* softmax \+ mul +\w+_8x8$", text, re.MULTILINE) and "kernel" in text.splitlines()[0]
+    assert found.text(1, by="name").splitlines()[-1].endswith("1 more")
+    with pytest.raises(ArgumentError, match="profile: a table by 'line'"):
+        found.text(by="line")
+    with whit.profile() as found:
+        pass
+    assert "nothing ran" in found.text(by="name")
 
 
 def test_an_outer_block_has_what_an_inner_one_has(capsys: pytest.CaptureFixture[str]) -> None:
@@ -161,7 +180,7 @@ def test_a_block_that_fails_still_shows_its_table(capsys: pytest.CaptureFixture[
 
     with pytest.raises(KeyboardInterrupt):
         interrupted()
-    assert "add_3 float32(3,)" in capsys.readouterr().err
+    assert "float32(3,)  add_3\n" in capsys.readouterr().err
 
 
 def test_a_block_in_which_nothing_ran_says_why(capsys: pytest.CaptureFixture[str]) -> None:
@@ -277,7 +296,7 @@ def test_what_a_gpu_did_before_it_failed_is_shown(gpu: FakeLibrary) -> None:
         with pytest.raises(BackendError):
             Device["CUDA"].synchronize()
     assert [(row.calls, row.timed) for row in found.kernels] == [(2, 1)]
-    assert "add_5 float32(5,)" in str(found)
+    assert "float32(5,)  add_5\n" in str(found)
 
 
 def test_a_recording_and_a_profile_at_once(gpu: FakeLibrary, tmp_path: Path) -> None:

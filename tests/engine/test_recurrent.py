@@ -7,6 +7,7 @@ import pytest
 
 from whit import Tensor, function, nn
 from whit.engine.realize.parametrise import below, parametrise
+from whit.ir import ops
 from whit.ir.uop import UOp
 from whit.schedule import schedule
 
@@ -39,15 +40,15 @@ def by_hand(steps: int) -> tuple[UOp, ...]:
     return scheduled(*state)
 
 
-@pytest.mark.parametrize(("kind", "kernels_a_step"), [(nn.LSTM, 2), (nn.GRU, 1)])
-def test_layers_over_more_time_have_the_same_kernels(
-    kind: Callable[..., nn.LSTM | nn.GRU], kernels_a_step: int
-) -> None:
+@pytest.mark.parametrize(("kind", "kernels"), [(nn.LSTM, 2), (nn.GRU, 1)])
+def test_layers_over_more_time_are_the_same_step(kind: Callable[..., nn.LSTM | nn.GRU], kernels: int) -> None:
     short, long = over_layer(kind, 8), over_layer(kind, 64)
-    of_short, of_long = {call.src[0] for call in short}, {call.src[0] for call in long}
-    assert len(of_short) == len(of_long)
-    assert len(of_long - of_short) == 1  # what is computed for all times at once
-    assert len(long) - len(short) == (64 - 8) * kernels_a_step
+    steps = [
+        [call.src[0].src[0].src[0] for call in calls if call.src[0].src[0].op is ops.REPEAT] for calls in (short, long)
+    ]
+    assert len(short) == len(long)
+    assert steps[0] == steps[1]
+    assert [len(step.src[0].src) for step in steps[0]] == [kernels]
 
 
 def test_a_cell_in_a_loop_has_the_same_kernels_in_every_step() -> None:

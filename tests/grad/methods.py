@@ -65,6 +65,17 @@ def one(name: str, array: Any = ROWS, *arguments: Any, smooth: bool = True, **na
     return at(lambda x: getattr(x, name)(*arguments, **named), array, smooth=smooth)
 
 
+def parts(name: str, array: Any, *arguments: Any, **named: Any) -> Case:
+    """A method of complex numbers, whose parts are the last axis of the array; and of its result."""
+
+    def function(x: Tensor) -> Tensor:
+        found: Any = getattr(x.view_as_complex(), name)
+        found = found if isinstance(found, Tensor) else found(*arguments, **named)
+        return found.view_as_real() if found.is_complex() else found
+
+    return at(function, array)
+
+
 def first(name: str, array: Any = ROWS, *arguments: Any, **named: Any) -> Case:
     """The first result of a method that has several."""
     return at(lambda x: getattr(x, name)(*arguments, **named)[0], array)
@@ -231,13 +242,34 @@ CASES: dict[str, tuple[Case, ...]] = {
     ),
     "qr": (first("qr", MATRIX), at(lambda x: x.qr()[1], spread(4, 3))),
     "svd": (at(lambda x: x.svd()[1], spread(4, 3), smooth=False),),
-    # ---- Fourier: real and imaginary parts are the last axis
-    "fft": (one("fft", spread(4, 2)), one("fft", spread(3, 2))),
-    "ifft": (one("ifft", spread(4, 2)),),
-    "fft2": (one("fft2", spread(2, 3, 2)),),
-    "ifft2": (one("ifft2", spread(2, 3, 2)),),
-    "rfft": (one("rfft", spread(5)),),
-    "irfft": (one("irfft", spread(3, 2)),),
+    # ---- complex numbers
+    "real": (parts("real", spread(3, 2)),),
+    "imag": (parts("imag", spread(3, 2)),),
+    "conj": (parts("conj", spread(3, 2)),),
+    "angle": (parts("angle", spread(3, 2)),),
+    "complex": (at(lambda x, y: Tensor.complex(x, y).square().view_as_real(), spread(4), spread(4, seed=1)),),
+    "polar": (at(lambda x, y: Tensor.polar(x, y).view_as_real(), spread(4), spread(4, seed=1)),),
+    "view_as_real": (parts("view_as_real", spread(3, 2)),),
+    "view_as_complex": (parts("positive", spread(3, 2)),),
+    "cfloat": (at(lambda x: x.double().cdouble().exp().real, ROWS),),
+    "cdouble": (at(lambda x: (x.cdouble() * 1j).exp().imag, ROWS),),
+    # ---- Fourier
+    "fft": (parts("fft", spread(4, 2)), parts("fft", spread(3, 2))),
+    "ifft": (parts("ifft", spread(4, 2)),),
+    "fft2": (parts("fft2", spread(2, 3, 2)),),
+    "ifft2": (parts("ifft2", spread(2, 3, 2)),),
+    "fftn": (parts("fftn", spread(2, 3, 2)),),
+    "ifftn": (parts("ifftn", spread(2, 3, 2)),),
+    "rfft": (at(lambda x: x.rfft().view_as_real(), spread(5)),),
+    "rfft2": (at(lambda x: x.rfft2().view_as_real(), spread(2, 3)),),
+    "rfftn": (at(lambda x: x.rfftn().view_as_real(), spread(2, 3)),),
+    "irfft": (parts("irfft", spread(3, 2)),),
+    "irfft2": (parts("irfft2", spread(2, 3, 2)),),
+    "irfftn": (parts("irfftn", spread(2, 3, 2)),),
+    "hfft": (parts("hfft", spread(3, 2)),),
+    "ihfft": (at(lambda x: x.ihfft().view_as_real(), spread(5)),),
+    "fftshift": (one("fftshift"),),
+    "ifftshift": (one("ifftshift"),),
     # ---- layers
     "softmax": (one("softmax"), one("softmax", ROWS, 0)),
     "softmin": (one("softmin"),),

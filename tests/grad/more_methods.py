@@ -98,7 +98,7 @@ MORE: dict[str, tuple[Case, ...]] = {
     "renorm": (one("renorm", ROWS, 2, 0, 1.5),),
     "cov": (one("cov"),),
     "corrcoef": (one("corrcoef"),),
-    "stft": (one("stft", spread(16), 4),),
+    "stft": (one("stft", spread(16), 4, return_complex=False),),
     "istft": (at(lambda x: x.istft(4), spread(3, 5, 2)),),
     "tensor_split": (at(lambda x: _sum_of(x.tensor_split(3, 1)), ROWS),),
     "hsplit": (at(lambda x: _sum_of(x.hsplit(2)), ROWS),),
@@ -155,7 +155,7 @@ MORE: dict[str, tuple[Case, ...]] = {
 }
 
 MORE_NONE = frozenset(names("""
-    angle argpartition bucketize digitize flatnonzero gcd get_device histc indices intersect1d is_complex is_conj is_cpu
+    argpartition bucketize digitize flatnonzero gcd get_device histc indices intersect1d is_complex is_conj is_cpu
     is_cuda is_inference is_neg is_nonzero is_same_size is_set_to is_signed isin isneginf isposinf isreal itemsize lcm
     lexsort nanargmax nanargmin nonzero_static ravel_multi_index setdiff1d setxor1d sgn tobytes tofile union1d
     unravel_index randint_like bitwise_count spacing packbits unpackbits array_equiv unique_values unique_counts

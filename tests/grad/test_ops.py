@@ -123,7 +123,7 @@ def test_every_float_op_has_a_gradient() -> None:
     """Ops of the tensor stage without a rule give no floats, or `whit.transform` knows them itself."""
     missing = {op.name for op in ops.OPS.values() if op.grad is None and op.stages & TENSOR and op.least}
     no_floats = {op.name for op in ops.ELEMENTWISE if op.grad is None}
-    assert missing - no_floats == {"formula", "item", "function", "call", "bind"}
+    assert missing - no_floats == {"formula", "item", "function", "call", "loop", "bind"}
 
 
 def test_every_formula_with_a_gradient_is_met_by_the_case_of_a_method() -> None:

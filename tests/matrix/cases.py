@@ -135,7 +135,7 @@ def viewed(group: Group, dtype: DType, view: str, seed: int) -> tuple[UOp, Any]:
 
 def some_of(things: Sequence[Any], dtype: DType, count: int) -> list[Any]:
     """A few of them, others for each dtype, so that all dtypes together see every one."""
-    first = dtypes.all.index(dtype)
+    first = dtypes.scalars.index(dtype)
     return [things[(first + 2 * i) % len(things)] for i in range(count)]
 
 
@@ -174,7 +174,7 @@ def elementwise_groups(dtype: DType, few: bool = False) -> Iterator[Group]:
 def conversion_groups(dtype: DType, few: bool = False) -> Iterator[Group]:
     """Casts to every dtype and bitcasts to those of the same size."""
     for name, group, ((x, array),) in operand_sets(dtype, (dtype,), few):
-        for target in dtypes.all:
+        for target in dtypes.scalars:
             group.add(
                 f"cast of {dtype.name} {name} to {target.name}", x.cast(target), reference.cast(array, dtype, target)
             )
@@ -386,11 +386,11 @@ def arange_groups(dtype: DType, few: bool = False) -> Iterator[Group]:
 
 # kind -> its groups for a dtype, all of them or few where compiling is slow; and the dtypes
 KINDS: dict[str, tuple[Callable[[DType, bool], Iterator[Group]], tuple[DType, ...]]] = {
-    "elementwise": (elementwise_groups, dtypes.all),
-    "conversion": (conversion_groups, dtypes.all),
-    "reduce": (reduce_groups, dtypes.all),
-    "scan": (scan_groups, dtypes.all),
-    "movement": (movement_groups, dtypes.all),
-    "index": (index_groups, dtypes.all),
+    "elementwise": (elementwise_groups, dtypes.scalars),
+    "conversion": (conversion_groups, dtypes.scalars),
+    "reduce": (reduce_groups, dtypes.scalars),
+    "scan": (scan_groups, dtypes.scalars),
+    "movement": (movement_groups, dtypes.scalars),
+    "index": (index_groups, dtypes.scalars),
     "arange": (arange_groups, dtypes.ints),
 }

@@ -30,7 +30,7 @@ STORAGE: dict[DType, Any] = {
             "fp8e5m2fnuz": ml_dtypes.float8_e5m2fnuz,
         }.get(dtype.name, dtype.name)
     )
-    for dtype in dtypes.all
+    for dtype in dtypes.scalars
 }
 SMALL = (dtypes.float16, dtypes.bfloat16, *dtypes.fp8s)
 

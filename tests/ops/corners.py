@@ -18,7 +18,7 @@ from whit.ir.interpret import numpy_dtype
 from whit.ir.op import Op
 from whit.ir.uop import UOp, const, make
 
-DTYPES = (dtypes.weakint, *dtypes.all)
+DTYPES = (dtypes.weakint, *dtypes.scalars)
 
 # The values of these come from a mathematical library: within a few units of the last place, not exact.
 APPROXIMATE = (

@@ -60,7 +60,7 @@ def programs_of(value: UOp, target: Target = TARGET) -> dict[str, UOp]:
 def test_every_elementwise_op_assembles(op: Op, tmp_path: Path) -> None:
     programs = {
         f"{dtype.name}_{width}": mapped(lambda *x: make(op, x), operand_dtypes(op, dtype), 48, width)
-        for dtype in dtypes.all
+        for dtype in dtypes.scalars
         if accepts(op, dtype)
         for width in (1, 4)
     }
@@ -71,8 +71,8 @@ def test_every_elementwise_op_assembles(op: Op, tmp_path: Path) -> None:
 @needs_ptxas
 def test_every_cast_assembles(tmp_path: Path) -> None:
     programs = {}
-    for source in dtypes.all:
-        for target in dtypes.all:
+    for source in dtypes.scalars:
+        for target in dtypes.scalars:
             name = f"{source.name}_{target.name}"
             programs[name] = mapped(lambda x, to=target: x.cast(to), [source], 48, 4)
             if source.bitsize == target.bitsize:
@@ -196,7 +196,7 @@ def test_what_is_older_than_sm_80_has_none_of_its_instructions(tmp_path: Path) -
         texts |= {
             f"{op.name}_{d.name}": mapped(lambda *x, op=op: make(op, x), [d] * op.least, 48, 4) for d in (F32, BF16)
         }
-    for other in dtypes.all:
+    for other in dtypes.scalars:
         texts[f"{other.name}_to"] = mapped(lambda x: x.cast(BF16), [other], 48, 4)
         texts[f"{other.name}_from"] = mapped(lambda x, to=other: x.cast(to), [BF16], 48, 4)
     text = render(texts, target)

@@ -26,7 +26,7 @@ EXPANDED = (  # into many others; tests/codegen has them
     *(ops.EXP, ops.EXP2, ops.LOG, ops.LOG2, ops.SIN, ops.COS, ops.POW, ops.LOGADDEXP),
     *(ops.SIGMOID, ops.TANH, ops.ERF),
 )
-DTYPES = [dtype for dtype in dtypes.all if dtype not in dtypes.fp8s[2:]]  # those are float32 inside
+DTYPES = [dtype for dtype in dtypes.scalars if dtype not in dtypes.fp8s[2:]]  # those are float32 inside
 OPS = [op for op in ops.ELEMENTWISE if TENSOR in op.stages and op not in EXPANDED]
 
 

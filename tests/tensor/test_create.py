@@ -188,7 +188,7 @@ def test_long_chains_are_built_and_shown() -> None:
     x = Tensor([1.0])
     for _ in range(20_000):
         x = x + 1
-    assert repr(x) == f"<Tensor (1,) float32 on {Device.DEFAULT}, lazy>"
+    assert repr(x) == f"<Tensor (1,) float32 on {Device.DEFAULT}, lazy: add>"
 
 
 def test_questions() -> None:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import base64
 import pathlib
 import random
+import struct
+import sys
+import zlib
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from gpus import needs_gpu
 
-from whit import Device, GlobalCounters, JitError, Tensor, TinyJit, Variable, dtypes
+from whit import Context, Device, GlobalCounters, JitError, Tensor, TinyJit, Variable, dtypes, nn
 from whit.engine.memory import peek
+from whit.errors import ArgumentError, FileError, ShapeError
 from whit.tensor.display import text_of
 
 DEVICE = Device.DEFAULT
@@ -19,7 +25,7 @@ DEVICE = Device.DEFAULT
 
 def expected(array: Any, dtype: str, device: str = DEVICE) -> str:
     """The text of a realised tensor, by NumPy alone."""
-    values = np.array2string(array, separator=", ", prefix="Tensor(", threshold=1000)
+    values = np.array2string(array, separator=", ", prefix="Tensor(", threshold=1000, precision=4)
     return f"Tensor({values}, shape={array.shape}, dtype={dtype}, device={device})"
 
 
@@ -71,11 +77,11 @@ def test_lazy_tensors_say_so_and_are_not_computed() -> None:
     y = x * 2
     before = y.uop
     GlobalCounters.reset()
-    assert repr(y) == str(y) == f"{y}" == f"<Tensor (1, 2) float32 on {DEVICE}, lazy>"
+    assert repr(y) == str(y) == f"{y}" == f"<Tensor (1, 2) float32 on {DEVICE}, lazy: mul>"
     assert y.uop is before
-    assert repr(x.T * 2) == f"<Tensor (2, 1) float32 on {DEVICE}, lazy>"
-    assert y._repr_html_() == f"<code>Tensor (1, 2) float32 on {DEVICE}, lazy</code>"
-    assert repr(x.sum()) == f"<Tensor () float32 on {DEVICE}, lazy>"
+    assert repr(x.T * 2) == f"<Tensor (2, 1) float32 on {DEVICE}, lazy: mul>"
+    assert y._repr_html_() == f"<code>Tensor (1, 2) float32 on {DEVICE}, lazy: mul</code>"
+    assert repr(x.sum()) == f"<Tensor () float32 on {DEVICE}, lazy: sum>"
     assert GlobalCounters.kernel_count == 0
     assert repr(y.realize()) == expected(np.array([[2, 4]], np.float32), "float32")
 
@@ -92,7 +98,8 @@ def test_what_was_computed_for_a_reader_is_shown_and_stays_a_graph() -> None:
     assert repr(y) == expected(np.array([2, 4], np.float32), "float32")
     assert y.uop.op.name == "mul"
     y += 1
-    assert repr(y) == f"<Tensor (2,) float32 on {DEVICE}, lazy>"
+    assert repr(y) == f"<Tensor (2,) float32 on {DEVICE}, lazy: iadd>"
+    assert repr(y.sum().gradient(y)[0] * 2).endswith("lazy: mul>")
 
 
 def test_numbers_are_computed_by_str_and_formats() -> None:
@@ -130,8 +137,8 @@ def test_a_number_that_is_captured_raises_and_repr_does_not(capsys: pytest.Captu
     assert capsys.readouterr().out.splitlines() == [
         f"<{title}, captured>",
         f"<{title}, captured>",
-        f"<{title}, lazy>",
-        f"<Tensor () float32 on {DEVICE}, lazy>",
+        f"<{title}, lazy: add>",
+        f"<Tensor () float32 on {DEVICE}, lazy: sum>",
         f"<code>{title}, captured</code>",
     ]
 
@@ -139,7 +146,7 @@ def test_a_number_that_is_captured_raises_and_repr_does_not(capsys: pytest.Captu
 def test_null_has_no_data() -> None:
     x = Tensor([1.0, 2.0], device="NULL")
     assert repr(x) == "<Tensor (2,) float32 on NULL, no data>"
-    assert str(x.sum()) == "<Tensor () float32 on NULL, lazy>"
+    assert str(x.sum()) == "<Tensor () float32 on NULL, lazy: sum>"
     assert str(x.sum().realize()) == "<Tensor () float32 on NULL, no data>"
 
 
@@ -215,7 +222,9 @@ def test_bits_under_another_dtype() -> None:
 
 def test_notebooks_show_a_table() -> None:
     html = Tensor([[1.0, 2.5]])._repr_html_()
-    assert html == f"<code>Tensor (1, 2) float32 on {DEVICE}</code><table><tr><td>1.</td><td>2.5</td></tr></table>"
+    facts = "<div><small>min 1, mean 1.75, max 2.5</small></div>"
+    table = "<table><tr><td>1.</td><td>2.5</td></tr></table>"
+    assert html == f"<code>Tensor (1, 2) float32 on {DEVICE}</code>{facts}{table}"
 
 
 def test_tables_leave_out_what_numpy_leaves_out() -> None:
@@ -235,3 +244,151 @@ def test_more_axes_are_text_in_notebooks_and_names_are_escaped(tmp_path: pathlib
     path = tmp_path / "a<b>"
     path.write_bytes(b"12")
     assert "a&lt;b&gt;" in Tensor(path)._repr_html_()
+
+
+def pixels(html: str) -> Any:
+    """The picture in a text of HTML, as an array of its pixels."""
+    data = base64.b64decode(html.partition("data:image/png;base64,")[2].partition('"')[0])
+    return decoded(data)
+
+
+def decoded(data: bytes) -> Any:
+    """The pixels of a PNG file of rows that are stored as they are."""
+    assert data[:8] == b"\x89PNG\r\n\x1a\n"
+    width, height, bits, kind = struct.unpack(">IIBB", data[16:26])
+    assert bits == 8
+    channels = {0: 1, 2: 3, 6: 4}[kind]
+    length = struct.unpack(">I", data[33:37])[0]
+    rows = np.frombuffer(zlib.decompress(data[41 : 41 + length]), np.uint8).reshape(height, 1 + width * channels)
+    return rows[:, 1:].reshape(height, width, channels)
+
+
+def test_few_digits_are_shown_and_a_setting_says_how_many() -> None:
+    x = Tensor([0.123456789, 1.0])
+    assert repr(x).startswith("Tensor([0.1235, 1.    ], ")
+    with Context(PRINT_DIGITS=8):
+        assert repr(x).startswith("Tensor([0.12345679, 1.        ], ")
+    with np.printoptions(precision=2):
+        assert repr(x).startswith("Tensor([0.12, 1.  ], ")
+
+
+def test_heat_maps_show_signs_sizes_and_what_is_no_number() -> None:
+    values = np.zeros((4, 5), np.float32)
+    values[0, :3] = -1, 0.5, np.nan
+    values[3, 4] = np.inf
+    html = Tensor(values)._repr_html_()
+    assert "min -1, mean -0.02778, max 0.5, 1 NaN, 1 infinite" in html
+    found = pixels(html)
+    assert found.shape == (4, 5, 3)
+    assert found[0, 0].tolist() == [178, 24, 43] and found[0, 2].tolist() == [255, 210, 60]
+    assert found[3, 4].tolist() == [33, 102, 172] and found[1, 1].tolist() == [255, 255, 255]
+    assert found[0, 1].tolist() == [144, 179, 214]  # half as far
+    assert pixels(Tensor(np.arange(20).reshape(4, 5) + 100)._repr_html_())[0, 0].tolist() == [255, 255, 255]
+
+
+@pytest.mark.parametrize("dtype", (dtypes.float32, dtypes.uint8, dtypes.bool), ids=str)
+@pytest.mark.parametrize("channels", (1, 3, 4))
+def test_images_are_shown_as_such(dtype: Any, channels: int) -> None:
+    light = np.random.default_rng(0).integers(0, 256, (9, 12, channels), np.uint8)
+    if dtype is dtypes.bool:
+        light = (light > 127).astype(np.uint8) * 255
+    given = {dtypes.float32: light / np.float32(255), dtypes.uint8: light, dtypes.bool: light > 127}[dtype]
+    last, first = Tensor(given), Tensor(np.ascontiguousarray(given.transpose(2, 0, 1)))
+    for x in (last, first, first.permute(1, 2, 0)):
+        assert (pixels(x._repr_html_()) == light).all()
+    sheet = pixels(first.unsqueeze(0).expand(3, channels, 9, 12).contiguous().realize()._repr_html_())
+    if channels != 4:
+        assert sheet.shape == (9, 3 * 13 - 1, channels) and (sheet[:, 13:25] == light).all()
+
+
+def test_shapes_that_are_no_images_are_heat_maps() -> None:
+    assert pixels(Tensor(np.zeros((9, 9), np.float32))._repr_html_()).shape == (9, 9, 3)
+    assert pixels(Tensor(np.ones((9, 9), np.uint8))._repr_html_()).shape == (9, 9, 1)
+    assert pixels(Tensor(np.full((9, 9, 3), -1.0, np.float32))._repr_html_()).shape == (81, 3, 3)
+    assert pixels(Tensor(np.zeros((2, 3, 4, 5), np.int64))._repr_html_()).shape == (24, 5, 3)
+
+
+def test_of_one_axis_there_is_a_histogram() -> None:
+    html = Tensor(np.arange(320) // 10)._repr_html_()
+    assert html.count("<rect ") == 32 and ">0</text>" in html and ">31</text>" in html
+    assert "<details><summary>values</summary><table>" in html
+    assert "<svg" not in Tensor([1.0, 2.0])._repr_html_()
+
+
+DTYPES = (dtypes.bool, dtypes.int8, dtypes.uint64, dtypes.fp8e5m2, dtypes.bfloat16, dtypes.float64)
+SHAPES = ((), (0,), (0, 3), (3, 0), (1,), (1, 1), (200,), (20, 9), (1, 1, 1, 1, 70), (2, 0, 9, 9))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_any_tensor_has_a_text_of_html_and_can_be_drawn(dtype: Any, shape: Any, capsys: Any) -> None:
+    x = Tensor.ones(*shape).cast(dtype).contiguous().realize()
+    before = x.uop
+    assert x._repr_html_().startswith("<code>Tensor (")
+    x.show()
+    assert capsys.readouterr().out.startswith("Tensor(" if x.numel() <= 8 else "Tensor (")
+    assert x.uop is before
+
+
+def test_ends_of_floats_overflow_nothing(recwarn: Any) -> None:
+    x = Tensor(np.array([[-1.7e308, 1.7e308, np.nan, np.inf]] * 3))
+    assert "min -1.7e+308" in x._repr_html_()
+    assert "<svg" in Tensor(np.tile(np.array([-1.7e308, 1.7e308]), 50))._repr_html_()
+    assert "<svg" not in Tensor(np.full(100, np.nan))._repr_html_()
+    assert [str(each.message) for each in recwarn.list] == []
+
+
+def test_large_tensors_are_sampled() -> None:
+    x = Tensor.ones(3000, 3000).contiguous().realize()
+    html = x._repr_html_()
+    assert "max 1 of a sample" in html and len(html) < 40_000
+    assert pixels(html).shape == (256, 256, 3)
+
+
+def test_show_computes_and_draws(capsys: Any, tmp_path: pathlib.Path) -> None:
+    x = Tensor(np.arange(12, dtype=np.float32).reshape(3, 4)) - 5
+    x.show()
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == f"Tensor (3, 4) float32 on {DEVICE}, min -5, mean 0.5, max 6"
+    assert len(lines) == 4 and set("".join(lines[1:])) <= set(" ░▒▓█")
+    assert x.uop.op.name == "buffer"
+    Tensor([3.0]).show()
+    assert capsys.readouterr().out == f"Tensor([3.], shape=(1,), dtype=float32, device={DEVICE})\n"
+    Tensor(np.repeat([0.0, 1.0, 1.0], 10)).show()
+    assert capsys.readouterr().out.splitlines()[1].startswith("0 ▅ ")
+    x.show(tmp_path / "x.png")
+    assert decoded((tmp_path / "x.png").read_bytes()).shape == (3, 4, 3)
+    x.show(str(tmp_path / "x.html"))
+    assert "data:image/png" in (tmp_path / "x.html").read_text()
+    with pytest.raises(ArgumentError, match="has no kind that is known"):
+        x.show("x.gif")
+    with pytest.raises(ShapeError, match="is no picture"):
+        Tensor(3).show("x.png")
+    with pytest.raises(FileError, match="cannot be written"):
+        x.show(tmp_path / "nowhere" / "x.png")
+
+
+def test_terminals_get_colours(capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    Tensor(np.array([[1.0, -1.0, 0.0]] * 3)).show()
+    text = capsys.readouterr().out
+    assert "\033[38;2;33;102;172m\033[48;2;33;102;172m▀" in text and text.count("▀") == 6
+
+
+def test_notebooks_are_given_html(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    shown: list[str] = []
+    shell = SimpleNamespace(config={"IPKernelApp": {}})
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
+    display = SimpleNamespace(display=shown.append, HTML=lambda text: text)
+    monkeypatch.setitem(sys.modules, "IPython.display", display)
+    (Tensor([1.0, 2.0]) * 2).show()
+    assert shown[0].startswith("<code>Tensor (2,)") and "<td>4.</td>" in shown[0]
+    shell.config.clear()  # a prompt in a terminal
+    Tensor([1.0]).show()
+    assert len(shown) == 1 and capsys.readouterr().out.startswith("Tensor([1.]")
+
+
+def test_models_are_tables_in_notebooks() -> None:
+    html = nn.Sequential(nn.Linear(2, 3), nn.ReLU())._repr_html_()
+    assert html.startswith("<code>Sequential: 9 parameters</code><table><tr><th>layer</th>")
+    assert "<tr><td>0</td><td>Linear(2, 3)</td><td>weight (3, 2), bias (3,)</td><td>9</td></tr>" in html

@@ -243,3 +243,10 @@ def test_in_place_operators_keep_the_object() -> None:
         z /= 2
     with pytest.raises(ValueError, match=r"the result has shape \(2, 2\)"):
         z += Tensor([[1, 2], [3, 4]])
+
+
+@pytest.mark.parametrize(("x", "y", "expected"), [("inf", 2, "inf"), ("-inf", 2, "-inf"), (1, "-inf", "-0.0")])
+def test_floor_division_by_or_of_the_infinite_is_the_quotient(x: float, y: float, expected: str) -> None:
+    found = Tensor([float(x)]) // Tensor([float(y)])
+    assert str(found.item()) == expected
+    assert Tensor([7.0, -7.0, 1e30]).div(2.0, rounding_mode="floor").tolist() == [3.0, -4.0, float(Tensor(1e30) / 2)]

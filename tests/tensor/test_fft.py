@@ -8,7 +8,7 @@ import pytest
 
 from tensor.check import value
 from whit import Tensor
-from whit.dtype import dtypes
+from whit.dtype import complex_dtype, dtypes, to_dtype
 from whit.engine.report.counters import GlobalCounters
 from whit.errors import ArgumentError, OutOfRangeError, ShapeError
 from whit.tensor.methods.linear_algebra.fourier import _tables
@@ -19,13 +19,10 @@ LENGTHS = (97, 101, 128, 131, 262, 1000, 1009, 4096)
 
 
 def _complex(shape: tuple[int, ...], dtype: str = "float64") -> Any:
-    """Random numbers as (..., 2), and as NumPy's complex."""
-    x = np.random.default_rng(len(shape)).standard_normal((*shape, 2)).astype(dtype)
-    return x, joined(x)
-
-
-def joined(x: Any) -> Any:
-    return x[..., 0].astype(np.float64) + 1j * x[..., 1].astype(np.float64)
+    """Random complex numbers whose parts are of a dtype, and the same as complex128."""
+    parts = np.random.default_rng(len(shape)).standard_normal((*shape, 2)).astype(dtype)
+    x = parts.view({"float32": "complex64", "float64": "complex128"}[dtype])[..., 0].copy()
+    return x, x.astype(np.complex128)
 
 
 def near(found: Any, expected: Any, dtype: str = "float64") -> None:
@@ -39,9 +36,9 @@ def near(found: Any, expected: Any, dtype: str = "float64") -> None:
 @pytest.mark.parametrize("n", range(1, 65))
 def test_short_lengths_by_the_interpreter(n: int) -> None:
     x, z = _complex((2, n))
-    near(joined(value(Tensor(x).fft())), np.fft.fft(z))
-    near(joined(value(Tensor(x).ifft())), np.fft.ifft(z))
-    near(joined(value(Tensor(z.real.copy()).rfft())), np.fft.rfft(z.real))
+    near(value(Tensor(x).fft()), np.fft.fft(z))
+    near(value(Tensor(x).ifft()), np.fft.ifft(z))
+    near(value(Tensor(z.real.copy()).rfft()), np.fft.rfft(z.real))
     near(value(Tensor(x[:, : n // 2 + 1].copy()).irfft(n=n)), np.fft.irfft(z[:, : n // 2 + 1], n=n))
 
 
@@ -50,24 +47,24 @@ def test_short_lengths_by_the_interpreter(n: int) -> None:
 def test_long_lengths(n: int, dtype: str) -> None:
     x, z = _complex((3, n), dtype)
     forward = Tensor(x).fft()
-    assert forward.dtype.name == dtype
-    near(joined(forward.numpy()), np.fft.fft(z), dtype)
-    near(joined(forward.ifft().numpy()), z, dtype)
+    assert forward.dtype is complex_dtype(to_dtype(dtype))
+    near(forward.numpy(), np.fft.fft(z), dtype)
+    near(forward.ifft().numpy(), z, dtype)
     real = z.real.astype(dtype)
     half = Tensor(real).rfft()
-    near(joined(half.numpy()), np.fft.rfft(real.astype(np.float64)), dtype)
+    near(half.numpy(), np.fft.rfft(real.astype(np.float64)), dtype)
     near(half.irfft(n=n).numpy(), real.astype(np.float64), dtype)
 
 
 @pytest.mark.parametrize("axis", (0, 1, 2, -1, -2, -3))
 def test_axes(axis: int) -> None:
     x, z = _complex((3, 6, 5))
-    near(joined(value(Tensor(x).fft(dim=axis))), np.fft.fft(z, axis=axis))
-    near(joined(value(Tensor(x).ifft(axis=axis))), np.fft.ifft(z, axis=axis))
-    near(joined(value(Tensor(z.real.copy()).rfft(axis=axis))), np.fft.rfft(z.real, axis=axis))
+    near(value(Tensor(x).fft(dim=axis)), np.fft.fft(z, axis=axis))
+    near(value(Tensor(x).ifft(axis=axis)), np.fft.ifft(z, axis=axis))
+    near(value(Tensor(z.real.copy()).rfft(axis=axis)), np.fft.rfft(z.real, axis=axis))
     near(value(Tensor(x).irfft(dim=axis)), np.fft.irfft(z, axis=axis))
-    near(joined(value(Tensor(x).fft(n=4, dim=axis))), np.fft.fft(z, n=4, axis=axis))
-    near(joined(value(Tensor(x).fft(n=9, dim=axis))), np.fft.fft(z, n=9, axis=axis))
+    near(value(Tensor(x).fft(n=4, dim=axis)), np.fft.fft(z, n=4, axis=axis))
+    near(value(Tensor(x).fft(n=9, dim=axis)), np.fft.fft(z, n=9, axis=axis))
     near(value(Tensor(x).irfft(n=9, dim=axis)), np.fft.irfft(z, n=9, axis=axis))
     near(value(Tensor(x).irfft(n=3, dim=axis)), np.fft.irfft(z, n=3, axis=axis))
 
@@ -75,39 +72,60 @@ def test_axes(axis: int) -> None:
 @pytest.mark.parametrize("norm", (None, "backward", "ortho", "forward"))
 def test_scales(norm: str | None) -> None:
     x, z = _complex((2, 12))
-    near(joined(value(Tensor(x).fft(norm=norm))), np.fft.fft(z, norm=norm))  # type: ignore[arg-type]
-    near(joined(value(Tensor(x).ifft(norm=norm))), np.fft.ifft(z, norm=norm))  # type: ignore[arg-type]
-    near(joined(value(Tensor(z.real.copy()).rfft(norm=norm))), np.fft.rfft(z.real, norm=norm))  # type: ignore[arg-type]
+    near(value(Tensor(x).fft(norm=norm)), np.fft.fft(z, norm=norm))  # type: ignore[arg-type]
+    near(value(Tensor(x).ifft(norm=norm)), np.fft.ifft(z, norm=norm))  # type: ignore[arg-type]
+    near(value(Tensor(z.real.copy()).rfft(norm=norm)), np.fft.rfft(z.real, norm=norm))  # type: ignore[arg-type]
     near(value(Tensor(x).irfft(norm=norm)), np.fft.irfft(z, norm=norm))  # type: ignore[arg-type]
 
 
 def test_two_axes() -> None:
     x, z = _complex((2, 6, 5))
-    near(joined(value(Tensor(x).fft2())), np.fft.fft2(z))
-    near(joined(value(Tensor(x).ifft2())), np.fft.ifft2(z))
+    near(value(Tensor(x).fft2()), np.fft.fft2(z))
+    near(value(Tensor(x).ifft2()), np.fft.ifft2(z))
+
+
+REAL = ("rfftn", "rfft2")
+FAMILY = ("fftn", "ifftn", "fft2", "ifft2", "irfftn", "irfft2", "hfft", "ihfft", *REAL)
+
+
+@pytest.mark.parametrize("name", FAMILY)
+def test_the_family_is_numpys(name: str) -> None:
+    x, z = _complex((3, 4, 6))
+    given = z.real.copy() if name in (*REAL, "ihfft") else x
+    for norm in ("backward", "ortho", "forward"):
+        near(value(getattr(Tensor(given), name)(norm=norm)), getattr(np.fft, name)(given, norm=norm))
+    if name not in ("hfft", "ihfft"):
+        near(value(getattr(Tensor(given), name)(s=(3, 8))), getattr(np.fft, name)(given, (3, 8), (-2, -1)))
+        near(value(getattr(Tensor(given), name)(axes=(0, 1))), getattr(np.fft, name)(given, axes=(0, 1)))
+
+
+def test_the_frequency_0_in_the_middle() -> None:
+    x = np.arange(15.0).reshape(3, 5)
+    np.testing.assert_array_equal(value(Tensor(x).fftshift()), np.fft.fftshift(x))
+    np.testing.assert_array_equal(value(Tensor(x).ifftshift(axes=1)), np.fft.ifftshift(x, axes=1))
 
 
 def test_one_vector_no_batch_and_views() -> None:
     x, z = _complex((7,))
-    near(joined(value(Tensor(x).fft())), np.fft.fft(z))
+    near(value(Tensor(x).fft()), np.fft.fft(z))
     x, z = _complex((0, 7))
-    near(joined(Tensor(x).fft().numpy()), np.fft.fft(z))
+    near(Tensor(x).fft().numpy(), np.fft.fft(z))
     x, z = _complex((6, 8))
-    near(joined(value(Tensor(x)[::-2, 1:8:2].fft())), np.fft.fft(z[::-2, 1:8:2]))
-    near(joined(value(Tensor(x).permute(1, 0, 2).fft())), np.fft.fft(z.T))
+    near(value(Tensor(x)[::-2, 1:8:2].fft()), np.fft.fft(z[::-2, 1:8:2]))
+    near(value(Tensor(x).permute(1, 0).fft()), np.fft.fft(z.T))
 
 
 def test_dtypes() -> None:
     x = np.arange(12) % 5
     for dtype in ("int32", "uint8", "float16", "bfloat16"):
         found = Tensor(x.tolist(), dtype=dtype).rfft()
-        assert found.dtype is dtypes.float32
-        near(joined(value(found)), np.fft.rfft(x), "float32")
+        assert found.dtype is dtypes.complex64
+        near(value(found), np.fft.rfft(x), "float32")
 
 
 def test_whole_numbers_stay_whole_where_the_roots_are() -> None:
     found = value(Tensor([1.0, 2.0, 3.0, 4.0]).rfft()).tolist()
-    assert found == [[10, 0], [-2, 2], [-2, 0]]
+    assert found == [10, -2 + 2j, -2]
 
 
 def test_frequencies() -> None:
@@ -118,7 +136,7 @@ def test_frequencies() -> None:
 
 @pytest.mark.parametrize("n, kernels", [(32, 1), (127, 1), (128, 3), (1024, 5), (4096, 5)])
 def test_kernels_grow_with_the_number_of_factors(n: int, kernels: int) -> None:
-    x = Tensor.empty(4, n, 2).realize()
+    x = Tensor.empty(4, n, dtype="complex64").realize()
     GlobalCounters.reset()
     x.fft().realize()
     assert GlobalCounters.kernel_count <= kernels
@@ -132,16 +150,18 @@ def test_tables_are_made_once() -> None:
 
 
 MISTAKES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
-    "real numbers": (lambda: Tensor.zeros(4, 3).fft(), ShapeError, "fft: (4, 3) is not complex"),
-    "a number": (lambda: Tensor(1.0).ifft(), ShapeError, "ifft: () is not complex"),
-    "no axis": (lambda: Tensor.zeros(4, 2).fft(dim=1), OutOfRangeError, "fft: there is no axis 1 in shape (4,)"),
+    "a number": (lambda: Tensor(1.0).ifft(), OutOfRangeError, "ifft: there is no axis -1"),
+    "no axis": (lambda: Tensor.zeros(4).fft(dim=1), OutOfRangeError, "fft: there is no axis 1 in shape (4,)"),
     "rfft of a number": (lambda: Tensor(1.0).rfft(), OutOfRangeError, "rfft: there is no axis -1"),
-    "no values": (lambda: Tensor.zeros(0, 2).fft(), ArgumentError, "fft: a transform of 0 values"),
-    "none asked for": (lambda: Tensor.zeros(4, 2).fft(n=0), ArgumentError, "fft: a transform of 0 values"),
-    "irfft of one": (lambda: Tensor.zeros(1, 2).irfft(), ArgumentError, "irfft: a transform of 0 values"),
-    "no such norm": (lambda: Tensor.zeros(4, 2).fft(norm="orto"), ArgumentError, "fft: there is no norm 'orto'"),
-    "both names": (lambda: Tensor.zeros(4, 2).fft(dim=0, axis=0), ArgumentError, "fft: both axis=0 and dim=0"),
+    "rfft of complex numbers": (lambda: Tensor([1j]).rfft(), TypeError, "rfft: it is of real numbers"),
+    "no values": (lambda: Tensor.zeros(0).fft(), ArgumentError, "fft: a transform of 0 values"),
+    "none asked for": (lambda: Tensor.zeros(4).fft(n=0), ArgumentError, "fft: a transform of 0 values"),
+    "irfft of one": (lambda: Tensor.zeros(1).irfft(), ArgumentError, "irfft: a transform of 0 values"),
+    "no such norm": (lambda: Tensor.zeros(4).fft(norm="orto"), ArgumentError, "fft: there is no norm 'orto'"),
+    "both names": (lambda: Tensor.zeros(4).fft(dim=0, axis=0), ArgumentError, "fft: both axis=0 and dim=0"),
     "bools": (lambda: Tensor([True, False]).rfft(), TypeError, "rfft: bools are not numbers here"),
+    "an axis twice": (lambda: Tensor.zeros(2, 2).fftn(dim=(0, 0)), ShapeError, "fftn: s=None along axes (0, 0)"),
+    "sizes of one axis": (lambda: Tensor.zeros(2, 2).fft2(s=(3,)), ShapeError, "fft2: s=(3,) along axes (-2, -1)"),
 }
 
 
@@ -151,3 +171,7 @@ def test_mistakes_are_told(name: str) -> None:
     with pytest.raises(kind) as caught:
         call()
     assert message in str(caught.value)
+
+
+def test_small_frequencies_are_as_exact_as_large_ones() -> None:
+    np.testing.assert_allclose(Tensor.fftfreq(1001, 0.1).numpy(), np.fft.fftfreq(1001, 0.1), rtol=2e-7)

@@ -26,7 +26,7 @@ from whit.runtime.buffer import usage
 
 pytestmark = [pytest.mark.slow, pytest.mark.cpu]  # many; test_cuda_exchange.py has those of GPUs
 
-PLAIN = [dtype for dtype in dtypes.all if dtype.name not in ("bfloat16", *(d.name for d in dtypes.fp8s))]
+PLAIN = [dtype for dtype in dtypes.scalars if dtype.name not in ("bfloat16", *(d.name for d in dtypes.fp8s))]
 
 
 def address(tensor: Tensor) -> int:
@@ -81,7 +81,7 @@ def test_numpy_takes_tensors(dtype: DType, shape: tuple[int, ...]) -> None:
         assert found.ctypes.data == address(x)
 
 
-@pytest.mark.parametrize("dtype", dtypes.all, ids=lambda dtype: dtype.name)
+@pytest.mark.parametrize("dtype", dtypes.scalars, ids=lambda dtype: dtype.name)
 def test_torch_takes_tensors_of_every_dtype(dtype: DType) -> None:
     x = Tensor(np.arange(6).reshape(2, 3).astype(numpy_dtype(dtype))).realize()
     found = torch().from_dlpack(x)
@@ -488,7 +488,7 @@ def test_memory_of_python_objects_is_used_as_it_is(tmp_path: pathlib.Path) -> No
 # ---- NumPy
 
 
-@pytest.mark.parametrize("dtype", dtypes.all, ids=lambda dtype: dtype.name)
+@pytest.mark.parametrize("dtype", dtypes.scalars, ids=lambda dtype: dtype.name)
 def test_numpy_arrays_go_both_ways(dtype: DType) -> None:
     source = np.arange(6).reshape(2, 3).astype(numpy_dtype(dtype))
     x = Tensor(source, copy=False)

@@ -244,7 +244,7 @@ def test_shapes_show_expressions_and_values() -> None:
     n = Variable("n", 1, 6).bind(4)
     x = t(X)[:n]
     assert x.shape[0] is n
-    assert repr(x.pad(((1, 0), (0, 0))) * 2) == "<Tensor (n=4 + 1, 8) float32 on PYTHON, lazy>"
+    assert repr(x.pad(((1, 0), (0, 0))) * 2) == "<Tensor (n=4 + 1, 8) float32 on PYTHON, lazy: mul>"
     assert repr(x.flatten().shape) == "(<UOp (n=4)*8>,)"
     assert x.numel() is x.flatten().shape[0]
     assert x.numpy().shape == (4, 8)

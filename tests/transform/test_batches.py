@@ -224,4 +224,4 @@ def test_derivatives_at_places(name: str) -> None:
 def test_every_op_of_tensor_graphs_goes_over_batches() -> None:
     """Others have no sources, or are what `whit.transform.batch` knows itself; variables are the same for all."""
     missing = {op.name for op in ops.OPS.values() if op.stages & TENSOR and op.batch is None and op.most != 0}
-    assert missing == {"arange", "bind", "buffer", "call", "formula", "function", "item", "param"}
+    assert missing == {"arange", "bind", "buffer", "call", "formula", "function", "item", "loop", "param"}

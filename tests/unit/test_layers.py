@@ -20,7 +20,7 @@ import whit
 LAYERS = (
     ("records",),
     ("errors",),
-    ("config", "cache", "containers", "names", "progress", "recording"),
+    ("config", "cache", "containers", "names", "png", "progress", "recording"),
     ("dtype",),
     ("target",),
     ("ir",),
@@ -31,7 +31,7 @@ LAYERS = (
     ("device", "helpers", "uop"),
     ("tensor",),
     ("function", "jit"),
-    ("nn",),
+    ("nn", "numpy"),
     ("onnx", "llm", "models", "viz"),
     ("",),  # whit/__init__.py, which may import all of them and which none of them imports
     ("cli",),  # so that `import whit` cannot load it

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+import whit
 from viz.hostile import ATTACK, write_hostile
 from whit.viz.load import load
 from whit.viz.page.documents import Documents
@@ -115,6 +116,44 @@ def _until(page: Any, is_so: Callable[[], bool]) -> bool:
 # ---- the views
 
 
+def test_the_model_is_a_graph_of_layers(at: Open) -> None:
+    page = at("#/layers")
+    assert _until(page, lambda: _data(page, "nodes") > 5)
+    inner = _data(page, "nodes")
+    rows = page.locator("ol[aria-label=layers] li")
+    assert rows.count() > 8 and "GPT" in rows.first.inner_text()
+    _press(page, "[")
+    _press(page, "[")
+    assert _until(page, lambda: 1 < _data(page, "nodes") < inner)
+    _press(page, "]")
+    _press(page, "]")
+    assert _until(page, lambda: _data(page, "nodes") == inner)
+    (row,) = [row for row in rows.all() if row.locator("button").get_attribute("title") == "blocks.0.ff1: Linear"]
+    row.locator("button").click()
+    _ready(page)
+    assert _address(page) == "/layers/blocks.0.ff1"
+    details = page.locator(".details").inner_text()
+    for part in ("Linear", "forward", "backward", "weight", "float32(32, 8)", "values come from"):
+        assert part in details, part
+    page.get_by_role("tab", name="Kernels").click()
+    kernels = page.locator("table[aria-label='kernels of the layer'] tbody tr")
+    assert kernels.count() > 1 and "blocks.0.ff1 linear" in page.locator(".details").inner_text()
+    kernels.first.locator("td").first.click()
+    _ready(page)
+    assert re.fullmatch(r"/kernel/\d+", _address(page))
+    page = at("#/layers/blocks.0.ff1")
+    assert page.locator(".details h3").inner_text() == "blocks.0.ff1"
+
+
+def test_recordings_without_layers_say_so(page: Any, tmp_path: Path) -> None:
+    with whit.trace(tmp_path / "plain.trace"):
+        (whit.Tensor([1.0, 2.0]) * 3).realize()
+    write_html(Documents(load(tmp_path / "plain.trace")), tmp_path / "plain.html")
+    page.goto((tmp_path / "plain.html").as_uri() + "#/layers")
+    _ready(page)
+    assert "No layers were recorded" in page.locator("#main").inner_text()
+
+
 def test_the_overview_lists_kernels_and_searches_them(at: Open) -> None:
     page = at("#/")
     assert page.title() == "gpt.trace · whit viz"
@@ -131,44 +170,46 @@ def test_the_overview_lists_kernels_and_searches_them(at: Open) -> None:
     assert "add_reduce" in page.locator(".title h2").inner_text()
 
 
-def _rewritten(served: Server) -> int:
-    """A kernel with rewrites in its first pass that are in the graph, and a second pass with some."""
+def _rewritten(served: Server) -> tuple[int, int]:
+    """A kernel, and the first of its passes with rewrites, which are in the graph; a later pass has some, too."""
     documents = served.documents
     for number in documents.trace.kernels:
         passes = documents.get(f"kernel/{number}")["passes"]
-        if passes[0]["steps"] > 2 and sum(step["steps"] > 0 for step in passes) > 1:
-            return number
+        rewriting = [place for place, step in enumerate(passes, 1) if step["steps"]]
+        if len(rewriting) > 1 and passes[rewriting[0] - 1]["steps"] > 2:
+            return number, rewriting[0]
     raise AssertionError
 
 
 def test_rewrites_are_gone_through_by_keyboard(at: Open, served: Server) -> None:
-    number = _rewritten(served)
+    number, first = _rewritten(served)
     page = at(f"#/kernel/{number}")
     assert page.locator(".stages .chosen .stage-name").inner_text() == "graph"
     _press(page, "j")
-    assert _address(page) == f"/kernel/{number}/pass/1/step/1"
+    assert _address(page) == f"/kernel/{number}/pass/{first}/step/1"
     assert page.locator(".step-head h4").inner_text().startswith("rewrite 1 of ")
     assert "def " in page.locator("pre[aria-label='source of the rule']").inner_text()
     assert page.locator("pre.removed").inner_text() != page.locator("pre.added").inner_text()
     before = _data(page, "nodes")
     assert before > 2
     _press(page, "ArrowRight")
-    assert _address(page) == f"/kernel/{number}/pass/1/step/2"
+    assert _address(page) == f"/kernel/{number}/pass/{first}/step/2"
     assert page.locator(".long-row.chosen .number").inner_text() == "2"
     _press(page, "k")
     assert _address(page).endswith("/step/1")
     total = int(page.locator(".step-head h4").inner_text().split(" of ")[1])
     for _ in range(total):
         _press(page, "j")
-    following = next(i for i, s in enumerate(served.documents.get(f"kernel/{number}")["passes"][1:], 2) if s["steps"])
+    passes = served.documents.get(f"kernel/{number}")["passes"]
+    following = next(i for i, step in enumerate(passes, 1) if step["steps"] and i > first)
     assert _address(page) == f"/kernel/{number}/pass/{following}/step/1"
     _press(page, "g")
     assert _address(page) == f"/kernel/{number}/pass/{following}"
 
 
 def test_an_address_leads_to_the_same_step(at: Open, served: Server) -> None:
-    number = _rewritten(served)
-    page = at(f"#/kernel/{number}/pass/1/step/2")
+    number, first = _rewritten(served)
+    page = at(f"#/kernel/{number}/pass/{first}/step/2")
     assert page.locator(".long-row.chosen .number").inner_text() == "2"
     page.reload()
     _ready(page)
@@ -177,7 +218,7 @@ def test_an_address_leads_to_the_same_step(at: Open, served: Server) -> None:
 
 
 def test_nodes_are_searched_selected_and_followed(at: Open, served: Server) -> None:
-    page = at(f"#/kernel/{_rewritten(served)}/pass/9")
+    page = at(f"#/kernel/{_rewritten(served)[0]}/pass/9")
     page.keyboard.press("/")
     page.keyboard.type("store")
     assert re.fullmatch(r"1 of \d+", page.locator(".matches").inner_text())
@@ -196,7 +237,7 @@ def test_nodes_are_searched_selected_and_followed(at: Open, served: Server) -> N
 
 
 def test_a_node_folds_what_is_below_it(at: Open, served: Server) -> None:
-    page = at(f"#/kernel/{_rewritten(served)}/pass/0")
+    page = at(f"#/kernel/{_rewritten(served)[0]}/pass/0")
     every = _data(page, "nodes")
     page.keyboard.press("/")
     page.keyboard.type("store")
@@ -264,7 +305,7 @@ def test_roofline_and_compile_time(at: Open, served: Server) -> None:
     page = at("#/roofline")
     ran = [k for k in served.documents.get("overview")["kernels"] if k["roofline"] and k["roofline"]["gflops"] > 0]
     assert page.locator("circle.kernel-dot").count() == len(ran)
-    _press(page, "5")
+    _press(page, "6")
     assert _data(page, "depth") == 1
     page.keyboard.press("ArrowDown")
     page.keyboard.press("ArrowDown")
@@ -335,7 +376,7 @@ def test_an_exported_file_opens_without_a_network(page: Any, trained: Path, tmp_
 def test_hostile_text_is_shown_as_text(page: Any, tmp_path: Path, is_exported: bool) -> None:
     documents = Documents(load(write_hostile(tmp_path / "hostile.trace")))
     steps = [f"kernel/0/pass/1/step/{step}" for step in (1, 2, 3)]
-    addresses = ["", *steps, "schedule/0", "timeline", "memory", "roofline", "compile", "kernel/0"]
+    addresses = ["", *steps, "schedule/0", "layers", "timeline", "memory", "roofline", "compile", "kernel/0"]
     with Server(documents) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()

@@ -102,7 +102,13 @@ KERNEL = {
     "ops": int,
     "compile_ns": int,
     "is_compiled": bool,
+    "called": str,
     "computes": str,
+}
+NANOSECONDS = dict.fromkeys(("forward", "backward", "step"), int)
+LAUNCHES = {
+    **dict.fromkeys(("kernel", "name", "code", "phase", "also"), str),
+    **dict.fromkeys(("runs", "ns", "bytes"), int),
 }
 RULE = {"rule": str, "where": str}
 ROOFLINE = {
@@ -154,12 +160,29 @@ SCHEMAS: dict[str, tuple[list[str], Any]] = {
         ["show", "k0", "--all"],
         {
             **KERNEL,
-            **dict.fromkeys(("target", "line", "graph", "source", "assembly"), str),
+            **dict.fromkeys(("also", "target", "line", "graph", "source", "assembly"), str),
             **dict.fromkeys(("bytes_read", "bytes_written", "median_ns", "cores_range", "code_bytes"), int),
             **dict.fromkeys(("render_ns", "render_rewrites", "code_ns"), int),
             **{name: [str] for name in ("stack", "schedules", "explanation")},
             "roofline": ROOFLINE,
             "passes": [PASS],
+        },
+    ),
+    "layers": (
+        ["layers"],
+        {
+            "layers": [
+                {
+                    **dict.fromkeys(("path", "kind"), str),
+                    **dict.fromkeys(("launches", "own_bytes", "all_bytes", "moved_bytes"), int),
+                    "parameters": [{"name": str, "dtype": str, "shape": [int], "bytes": int}],
+                    "kernels": [LAUNCHES],
+                    "ns": NANOSECONDS,
+                    "all_ns": NANOSECONDS,
+                }
+            ],
+            "flows": [[str]],
+            "rest": {"launches": int, "ns": NANOSECONDS, "kernels": [LAUNCHES]},
         },
     ),
     "memory": (

@@ -5,7 +5,7 @@ from pathlib import Path
 from time import perf_counter_ns
 
 import whit
-from whit import Tensor
+from whit import Tensor, nn
 from whit.recording import hooks
 from whit.viz import format
 from whit.viz.format import Reading
@@ -18,6 +18,7 @@ def test_records_and_fields_are_those_of_the_page(recorded: Path, tmp_path: Path
     (x * 3).realize()
     with whit.trace(tmp_path / "more"):
         (x * 3).realize()  # known
+        nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))(x.reshape(1, 2)).realize()
         hooks.recorder.event("test")
         hooks.recorder.copied("CUDA", "host to device", 8)([perf_counter_ns()] * 2)
         hooks.recorder.writer.limit = 1

@@ -42,7 +42,7 @@ def documents(recorded: Path) -> Documents:
 
 def test_every_document_is_json_of_bounded_numbers(documents: Documents) -> None:
     names = list(documents.names())
-    assert names[:6] == ["overview", "rules", "stacks", "timeline", "memory", "compile"]
+    assert names[:7] == ["overview", "rules", "stacks", "layers", "timeline", "memory", "compile"]
     assert {"schedule/0", "kernel/2", "graph/0", "steps/k0.2/0"} <= set(names)
     assert len(names) == len(set(names))
     for name in names:
@@ -246,7 +246,7 @@ def test_serving_ends_quietly(recorded: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "say what you want to know: list, top"),
+        ([], "say what you want to know: list, layers, top"),
         (["--serve", "list"], "--serve and list do not go together"),
         (["--serve", "--html", "x"], "--serve and --html do not go together"),
         (["--port", "70000", "--serve"], "invalid _port value: '70000'"),

@@ -334,6 +334,55 @@ class FunctionArg:
 
 
 @dataclass(frozen=True, slots=True)
+class LoopArg:
+    """How functions follow one another. The sources of a LOOP are functions, then operands, then a symbolic length.
+
+    "scan": one function, of carries and parts of inputs to carries and parts of outputs, for each part in turn
+    "while": a body of carries, and a test of them, as long as that is true
+    "cond": two functions of the same operands, of which a bool, the first operand, takes one
+    """
+
+    kind: str
+    carries: int = 0  # operands that are states: what a step returns first is what the next step gets
+    inputs: int = 0  # operands after them of which each step gets a part, along the first axis
+    length: int | None = 0  # steps of a scan; None: the last source says it
+    is_reversed: bool = False  # the last part comes first
+
+    @property
+    def functions(self) -> int:
+        """How many of the sources are functions."""
+        return 1 if self.kind == "scan" else 2
+
+
+@dataclass(frozen=True, slots=True)
+class MoveArg:
+    """Where a param of the steps of a REPEAT lies: which operand of the REPEAT that is, in which step.
+
+    Steps are counted from the end, so that the last one is even; where that is not known from the start. In the first
+    step a state is another operand. What moves along is the part of the step, or of the step before.
+    """
+
+    even: int
+    odd: int
+    first: int = -1  # in the first step; -1: as in the others
+    is_part: bool = False
+    is_before: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatArg:
+    """A LOOP in a schedule: schedules instead of functions, memory instead of values."""
+
+    kind: str
+    moves: tuple[MoveArg, ...]  # of the params of its schedules, by slot
+    written: int  # the first operands are written to
+    finals: tuple[int, ...] = ()  # in the end, into the first operands goes what these params would be next
+    decides: int = -1  # which operand is the bool
+    length: int | None = 0  # None: the last source says it
+    is_reversed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class LeafArg:
     """Which leaf this is."""
 
@@ -372,6 +421,9 @@ RECORDS: dict[str, Any] = {
         LaunchArg,
         DotArg,
         FunctionArg,
+        LoopArg,
+        MoveArg,
+        RepeatArg,
         LeafArg,
         FormulaArg,
     )

@@ -33,6 +33,15 @@ def spread_all(src: Sources, mapped: Mapped, size: Any) -> Sources:
     return tuple([x if has_axis else spread(x, size) for x, has_axis in zip(src, mapped, strict=True)])
 
 
+def moved_axis(node: UOp, start: int, end: int) -> UOp:
+    """An axis in another place."""
+    if start == end:
+        return node
+    order = [axis for axis in range(len(node.shape)) if axis != start]
+    order.insert(end, start)
+    return node.permute(tuple(order))
+
+
 def fitted(x: UOp, has_axis: bool, shape: tuple[Any, ...], size: Any) -> UOp:
     """An operand that was a scalar or had this shape, as one of (size, *shape). A scalar for all may stay one."""
     if not has_axis:

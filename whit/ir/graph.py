@@ -23,6 +23,22 @@ if TYPE_CHECKING:
     from whit.ir.uop import UOp
 
 _double = struct.Struct("<d")
+_two_doubles = struct.Struct("<dd")
+
+
+def pack_number(value: Any) -> Any:
+    """What tells a number of one dtype from all others: of floats and complex numbers the bits, of which -0.0 and each
+    NaN have their own; integers are themselves."""
+    if type(value) is float:
+        return _double.pack(value)
+    return _two_doubles.pack(value.real, value.imag) if type(value) is complex else value
+
+
+def unpack_number(packed: Any) -> Any:
+    """The number of which `pack_number` made this."""
+    if type(packed) is not bytes:
+        return packed
+    return _double.unpack(packed)[0] if len(packed) == _double.size else complex(*_two_doubles.unpack(packed))
 
 
 def topological(roots: Iterable[UOp], enter_functions: bool = False, stop: Iterable[UOp] = ()) -> list[UOp]:
@@ -64,6 +80,11 @@ class OpsIn:
         return self._found
 
 
+def has_complex(graph: UOp) -> bool:
+    """Whether a value in a graph, or in the body of a function that it calls, is complex."""
+    return any(node.dtype.is_complex for node in topological((graph,), enter_functions=True))
+
+
 def joined(root: UOp, op: Op) -> list[UOp]:
     """What an op joins, from left to right: the terms of a sum, the conditions of an `and`."""
     found: list[UOp] = []
@@ -91,7 +112,7 @@ def flatten(root: UOp) -> list[tuple[Any, ...]]:
     for node in topological((root,), enter_functions=True):
         position[node] = len(rows)
         if node.op is ops.CONST:
-            rows.append((node.op, node.dtype, (), _double.pack(node.arg) if node.dtype.is_float else node.arg))
+            rows.append((node.op, node.dtype, (), pack_number(node.arg)))
         else:
             rows.append((node.op, None, tuple(position[s] for s in node.src), node.arg))
     return rows
@@ -175,7 +196,7 @@ def digest(node: UOp) -> int:
             continue
         arg = current.arg
         if type(arg) is not int:
-            arg = 0 if arg is None else _number(_double.pack(arg) if type(arg) is float else arg)
+            arg = 0 if arg is None else _number(pack_number(arg))
         # a hash of integers: not randomised between processes
         parts = (_number(current.op), _number(current.dtype), arg, *[s.known_digest for s in current.src])
         set_digest(current, hash(parts))

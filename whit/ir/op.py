@@ -11,7 +11,7 @@ import enum
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from whit.dtype import DType, dtypes
+from whit.dtype import DType, complex_dtype, dtypes, part_dtype
 from whit.errors import ArgumentError, DTypeError, MissingError, ShapeError, nearest
 from whit.ir.batching import aligned
 from whit.ir.gradients.pointwise import pointwise
@@ -145,6 +145,11 @@ def dtype_error(op: Op, src: Sources, rule: str, fix: str) -> DTypeError:
     return DTypeError(f"{op.name}: {rule}, but the operands are ({found})", where_made(src), fix)
 
 
+def none_of_complex(op: Op) -> DTypeError:
+    """An op of real numbers, or one that needs an order."""
+    return DTypeError(f"{op.name}: complex numbers have none", fix="Use real numbers: z.real, z.imag, z.abs().")
+
+
 def where_made(src: Sources) -> str:
     """The operands in short, for error messages."""
     return "\n".join(f"operand {i}: {s.short()}" for i, s in enumerate(src))
@@ -156,14 +161,49 @@ def same(op: Op, src: Sources, arg: Any) -> DType:
     for s in src:
         if s.dtype is not dtype:
             raise dtype_error(op, src, "operands must have the same dtype", "Cast one of them.")
+    if dtype.is_complex:
+        raise none_of_complex(op)
     if not (dtype.is_int or dtype.is_float):
         raise dtype_error(op, src, "operands must be numbers", "Cast them, or use and/or/xor for booleans.")
     return dtype
 
 
+def same_number(op: Op, src: Sources, arg: Any) -> DType:
+    """All operands have one numeric or complex dtype, and so has the result."""
+    return src[0].dtype if _are_complex(src) else same(op, src, arg)
+
+
+def same_field(op: Op, src: Sources, arg: Any) -> DType:
+    """All operands have one float or complex dtype, and so has the result."""
+    return src[0].dtype if _are_complex(src) else same_float(op, src, arg)
+
+
+def _are_complex(src: Sources) -> bool:
+    dtype = src[0].dtype
+    return dtype.is_complex and all(s.dtype is dtype for s in src)
+
+
+def part_of(op: Op, src: Sources, arg: Any) -> DType:
+    """The float dtype of the parts of a complex number."""
+    if not src[0].dtype.is_complex:
+        raise dtype_error(op, src, "the operand must be complex", "Cast it to complex64 or complex128.")
+    return part_dtype(src[0].dtype)
+
+
+def of_parts(op: Op, src: Sources, arg: Any) -> DType:
+    """The complex dtype of two parts of one dtype, float32 or float64."""
+    dtype = src[0].dtype
+    for s in src:
+        if s.dtype is not dtype or dtype not in (dtypes.float32, dtypes.float64):
+            raise dtype_error(op, src, "both parts must be float32, or both float64", "Cast them.")
+    return complex_dtype(dtype)
+
+
 def same_float(op: Op, src: Sources, arg: Any) -> DType:
     """All operands have one float dtype, and so has the result."""
     dtype = src[0].dtype
+    if dtype.is_complex:
+        raise none_of_complex(op)
     for s in src:
         if s.dtype is not dtype or not dtype.is_float:
             raise dtype_error(op, src, "operands must have the same float dtype", "Cast them to a float dtype.")
@@ -188,12 +228,19 @@ def same_bits(op: Op, src: Sources, arg: Any) -> DType:
     return dtype
 
 
-def comparison(op: Op, src: Sources, arg: Any) -> DType:
+def equality(op: Op, src: Sources, arg: Any) -> DType:
     """Both operands have one dtype; the result is bool."""
     left, right = src
     if left.dtype is not right.dtype or left.dtype is dtypes.void:
         raise dtype_error(op, src, "both sides must have the same dtype", "Cast one of them.")
     return dtypes.bool
+
+
+def comparison(op: Op, src: Sources, arg: Any) -> DType:
+    """The same, of what has an order: complex numbers have none."""
+    if src[0].dtype.is_complex:
+        raise none_of_complex(op)
+    return equality(op, src, arg)
 
 
 def counted(op: Op, src: Sources, arg: Any) -> DType:

@@ -23,11 +23,13 @@ from whit.ir.args import (
     FunctionArg,
     LaunchArg,
     LeafArg,
+    LoopArg,
     MmaArg,
     ParamArg,
     PrefetchArg,
     RangeArg,
     ReduceArg,
+    RepeatArg,
     ScanArg,
     SortArg,
     StageArg,
@@ -50,15 +52,20 @@ from whit.ir.op import (
     comparison,
     counted,
     define,
+    equality,
     index_typed,
     nothing,
     of_all,
     of_argument,
     of_first,
+    of_parts,
+    part_of,
     same,
     same_bits,
+    same_field,
     same_float,
     same_int,
+    same_number,
     scalar,
     shape_of_first,
 )
@@ -224,7 +231,7 @@ MOVEMENT = (RESHAPE, PERMUTE, EXPAND, PAD, SHRINK, FLIP)
 NEG = define(
     "neg",
     arity=1,
-    dtype=same,
+    dtype=same_number,
     stages=EVERYWHERE,
     spelling="-{0}",
     python=lambda xp, x: -x,
@@ -255,7 +262,7 @@ NOT = define(
 RECIPROCAL = define(
     "reciprocal",
     arity=1,
-    dtype=same_float,
+    dtype=same_field,
     stages=EVERYWHERE,
     spelling="1/{0}",
     python=lambda xp, x: xp.divide(1, x),
@@ -422,6 +429,51 @@ def error_function(xp: Any, x: Any) -> Any:
     return erf(x) if isinstance(x, float) else xp.frompyfunc(erf, 1, 1)(x)
 
 
+# ---- complex numbers: of tensor graphs alone, where schedules begin they are two floats (split_complex)
+
+
+def join_parts(xp: Any, x: Any, y: Any) -> Any:
+    """Not x + 1j * y, which is NaN where y is infinite."""
+    if isinstance(x, float):
+        return complex(x, y)
+    joined = xp.empty(xp.broadcast_shapes(x.shape, y.shape), xp.complex128)
+    joined.real, joined.imag = x, y
+    return joined
+
+
+COMPLEX = define(
+    "complex",
+    arity=2,
+    dtype=of_parts,
+    stages=TENSOR,
+    spelling="({0} + {1}j)",
+    python=join_parts,
+    grad=gradients.complex_of_parts,
+    tangent=tangents.complex_of_parts,
+    doc="The complex number of a real and an imaginary part.",
+)
+REAL = define(
+    "real",
+    arity=1,
+    dtype=part_of,
+    stages=TENSOR,
+    python=lambda xp, x: x.real,
+    grad=gradients.real_part,
+    tangent=tangents.real_part,
+    doc="The real part of a complex number.",
+)
+IMAG = define(
+    "imag",
+    arity=1,
+    dtype=part_of,
+    stages=TENSOR,
+    python=lambda xp, x: x.imag,
+    grad=gradients.imaginary_part,
+    tangent=tangents.imaginary_part,
+    doc="The imaginary part of a complex number.",
+)
+
+
 # ---- elementwise, two operands
 
 
@@ -477,7 +529,7 @@ def _width(x: Any) -> int:
 ADD = define(
     "add",
     arity=2,
-    dtype=same,
+    dtype=same_number,
     stages=EVERYWHERE,
     spelling="({0} + {1})",
     python=lambda xp, x, y: x + y,
@@ -491,7 +543,7 @@ ADD = define(
 SUB = define(
     "sub",
     arity=2,
-    dtype=same,
+    dtype=same_number,
     stages=EVERYWHERE,
     spelling="({0} - {1})",
     python=lambda xp, x, y: x - y,
@@ -503,7 +555,7 @@ SUB = define(
 MUL = define(
     "mul",
     arity=2,
-    dtype=same,
+    dtype=same_number,
     stages=EVERYWHERE,
     spelling="{0}*{1}",
     python=lambda xp, x, y: x * y,
@@ -517,7 +569,7 @@ MUL = define(
 FDIV = define(
     "fdiv",
     arity=2,
-    dtype=same_float,
+    dtype=same_field,
     stages=EVERYWHERE,
     spelling="({0} / {1})",
     python=lambda xp, x, y: xp.divide(x, y),
@@ -704,18 +756,18 @@ LE = define(
 EQ = define(
     "eq",
     arity=2,
-    dtype=comparison,
+    dtype=equality,
     stages=EVERYWHERE,
     spelling="({0} == {1})",
     python=lambda xp, x, y: x == y,
     bounds=interval.equal,
     commutative=True,
-    doc="x == y; false if either is NaN; 0.0 equals -0.0.",
+    doc="x == y; false if either is NaN; 0.0 equals -0.0. Of complex numbers, both parts.",
 )
 NE = define(
     "ne",
     arity=2,
-    dtype=comparison,
+    dtype=equality,
     stages=EVERYWHERE,
     spelling="({0} != {1})",
     python=lambda xp, x, y: x != y,
@@ -770,7 +822,8 @@ CAST = define(
     grad=gradients.cast,
     tangent=tangents.cast,
     batch=batching.first,
-    doc="The nearest value of another dtype: a rounding point. Float to integer: toward zero, saturating, NaN is 0.",
+    doc="The nearest value of another dtype: a rounding point. Float to integer: toward zero, saturating, NaN is 0. "
+    "Of a complex number, all but bool and complex dtypes take the real part.",
 )
 BITCAST = define(
     "bitcast",
@@ -1106,6 +1159,25 @@ CALL = define(
     check=shapes.check_call,
     doc="A function (first source) applied to its arguments.",
 )
+LOOP = define(
+    "loop",
+    arity=(2, None),
+    dtype=nothing,
+    shape=scalar,
+    stages=TENSOR,
+    arg_type=LoopArg,
+    check=shapes.check_loop,
+    doc="Functions that follow one another, or of which one is taken, on the operands after them: scan, while, cond.",
+)
+REPEAT = define(
+    "repeat",
+    arity=(1, None),
+    dtype=nothing,
+    shape=scalar,
+    stages=SCHEDULE,
+    arg_type=RepeatArg,
+    doc="Effect: the schedules of a LOOP run again and again, their params moving over the operands after them.",
+)
 LINEAR = define(
     "linear",
     arity=(0, None),
@@ -1135,6 +1207,7 @@ END = define(
     doc="Closes the RANGE or IF that is its source.",
 )
 
-ELEMENTWISE = tuple(op for op in OPS.values() if op.elementwise)
+ELEMENTWISE = tuple(op for op in OPS.values() if op.elementwise and KERNEL in op.stages)  # of numbers that kernels have
+OF_COMPLEX = (COMPLEX, REAL, IMAG)
 REDUCERS = (ADD, MUL, MAX, MIN, AND, OR)
 OPS.close()

@@ -7,7 +7,7 @@ symbolic sizes follow in the sources (`filled`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from math import prod
 from typing import Any
 
@@ -260,6 +260,10 @@ def _axes_exist(op: Op, src: Sources, axes: Iterable[int]) -> None:
 def _check_reducer(op: Op, value: Any, by: Any) -> None:
     if not isinstance(by, Op) or by.identity is None:
         raise ArgumentError(f"{op.name}: {by} cannot combine elements", fix="Use ADD, MUL, MAX, MIN, AND or OR.")
+    if value.dtype.is_complex and by.name != "add":
+        raise DTypeError(
+            f"{op.name}: complex numbers are combined by add, not {by.name}", fix="Use real numbers: z.real, z.abs()."
+        )
     by.dtype(by, (value, value), None)
 
 
@@ -302,6 +306,8 @@ def sort_dtype(op: Op, src: Sources, arg: Any) -> DType:
 def check_sort(op: Op, src: Sources, arg: Any) -> None:
     """Keys and what goes with them, and either an axis, or a range, a position and memory to work in."""
     key, value, *rest = src
+    if key.dtype.is_complex:
+        raise DTypeError("sort: complex numbers have no order", fix="Sort by their abs(), or by a part.")
     if (arg.axis is None) != bool(rest):
         raise ArgumentError("sort: give either an axis or a range", fix="An axis before ranges exist, a range after.")
     if rest and (len(rest) < 2 or rest[0].op.name != "range" or not rest[1].dtype.is_int):
@@ -502,7 +508,7 @@ def shuffle(op: Op, src: Sources, arg: Any) -> Shape:
 
 def _member(op: Op, src: Sources, arg: Any) -> Any:
     (node,) = src
-    if node.op.name == "call":
+    if node.op.name in ("call", "loop"):
         node = node.src[0].src[0]
     elif node.op.name == "formula":
         node = node.src[0]
@@ -517,8 +523,48 @@ def item_dtype(op: Op, src: Sources, arg: Any) -> DType:
 
 
 def item(op: Op, src: Sources, arg: Any) -> Shape:
-    """The shape of the member."""
-    return _member(op, src, arg).shape  # type: ignore[no-any-return]
+    """The shape of the member; of what a loop returns for each step, with an axis of steps in front."""
+    shape = _member(op, src, arg).shape
+    (node,) = src
+    if node.op.name != "loop" or node.arg.kind != "scan" or arg < node.arg.carries:
+        return shape  # type: ignore[no-any-return]
+    return (settled(node.src[-1]) if node.arg.length is None else node.arg.length, *shape)
+
+
+def check_loop(op: Op, src: Sources, arg: Any) -> None:
+    """Functions that fit the operands and one another."""
+    functions, operands = src[: arg.functions], src[arg.functions :]
+    if arg.length is None:
+        *operands, size = operands  # type: ignore[assignment]
+        if size.dtype is not dtypes.weakint or size.shape:
+            raise dtype_error(op, (size,), "a length is a scalar of dtype weakint", "Cast it to dtypes.weakint.")
+    given = operands[1:] if arg.kind == "cond" else operands
+    for function in functions:
+        if function.op.name != "function" or function.src[0].op.name != "group":
+            raise ArgumentError(f"loop: {function.short()} is no function of several values", fix="Give a FUNCTION.")
+        for param in function.arg.params:
+            _check_operand(src, param, given, arg)
+    for operand, result in zip(operands[: arg.carries], functions[0].src[0].src, strict=False):
+        if (operand.dtype, operand.shape) != (result.dtype, result.shape):
+            raise ShapeError(
+                f"loop: a state is {operand.dtype.name}{spell_shape(operand.shape)}, and after a step "
+                f"{result.dtype.name}{spell_shape(result.shape)}",
+                where_made(src),
+                "A step returns states as it gets them.",
+            )
+
+
+def _check_operand(src: Sources, param: Any, given: Sequence[Any], arg: Any) -> None:
+    """An operand is what a param stands for, or has it as parts."""
+    operand = given[param.slot] if param.slot < len(given) else None
+    is_input = arg.carries <= param.slot < arg.carries + arg.inputs
+    shape = None if operand is None else operand.shape[1:] if is_input else operand.shape
+    if operand is None or shape != param.shape or operand.dtype is not param.dtype:
+        raise ShapeError(
+            f"loop: the operand in place {param.slot} is {'missing' if operand is None else operand.short()}",
+            where_made(src),
+            f"Pass what the param is: {param.dtype.name}{param.shape}.",
+        )
 
 
 def check_call(op: Op, src: Sources, arg: Any) -> None:
@@ -571,6 +617,10 @@ def check_cast(op: Op, src: Sources, arg: Any) -> None:
 def check_bitcast(op: Op, src: Sources, arg: Any) -> None:
     """Dtypes of one size."""
     old = src[0].dtype
+    if old.is_complex or arg.is_complex:
+        raise DTypeError(
+            f"bitcast: {old.name} as {arg.name}: complex numbers are no bits", fix="Take their parts, z.view_as_real()."
+        )
     if old.bitsize != arg.bitsize or dtypes.void in (old, arg) or dtypes.weakint in (old, arg):
         raise DTypeError(
             f"bitcast: {old.name} has {old.bitsize} bits and {arg.name} {arg.bitsize}",

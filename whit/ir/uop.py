@@ -13,7 +13,6 @@ lives exactly as long as somebody refers to it. Building is safe from several th
 from __future__ import annotations
 
 import itertools
-import struct
 import weakref
 from _weakref import _remove_dead_weakref  # type: ignore[attr-defined]
 from collections.abc import Callable, Iterable, Mapping
@@ -40,8 +39,8 @@ from whit.ir.args import (
     StoreArg,
     VariableArg,
 )
-from whit.ir.check.nodes import check_node, explain, float_value, int_value, two_devices, wrong_arity
-from whit.ir.graph import expression, flatten, topological
+from whit.ir.check.nodes import check_node, complex_value, explain, float_value, int_value, two_devices, wrong_arity
+from whit.ir.graph import expression, flatten, pack_number, topological, unpack_number
 from whit.ir.nesting import Owner
 from whit.ir.op import Op, Shape, Sources, spell_int, spell_shape, where_made
 from whit.ir.record import Record
@@ -181,14 +180,11 @@ def _device_of(op: Op, src: Sources, arg: Any) -> str | None:
         return src[0].device
     if op is ops.AFTER:  # an effect elsewhere may have to come first; a constant is where its new elements are
         return src[0].device or _common_device(op, src[1:])
-    if op is ops.ITEM and src[0].op is not ops.CALL:
+    if op is ops.ITEM and src[0].op not in (ops.CALL, ops.LOOP):
         group: UOp = src[0] if src[0].op is ops.GROUP else src[0].src[0]
         member: UOp = group.src[arg]
         return member.device
     return _common_device(op, src)
-
-
-_double = struct.Struct("<d")
 
 
 _CONST, _ADD, _MUL, _WEAKINT = ops.CONST, ops.ADD, ops.MUL, dtypes.weakint
@@ -208,6 +204,8 @@ def const(dtype: DType, value: Any) -> UOp:
     if is_float:
         if type(value) is not float or dtype is not dtypes.float64:
             value = float_value(dtype, value)
+    elif dtype.is_complex:
+        value = complex_value(dtype, value)
     elif type(value) is not int or dtype is not dtypes.weakint:
         value = int_value(dtype, value)
     return _intern_const(dtype, value)
@@ -229,7 +227,7 @@ def const_from_bits(dtype: DType, bits: int) -> UOp:
 
 def _intern_const(dtype: DType, value: Any) -> UOp:
     """The constant of a value that the dtype has."""
-    key = (ops.CONST, dtype, _double.pack(value) if dtype.is_float else value)
+    key = (ops.CONST, dtype, pack_number(value))
     entry = _table.get(key)
     if entry is not None:
         node = entry()
@@ -797,7 +795,7 @@ def unflatten(rows: list[tuple[Any, ...]]) -> UOp:
     nodes: list[UOp] = []
     for op, dtype, src, arg in rows:
         if op is ops.CONST:
-            nodes.append(_intern_const(dtype, _double.unpack(arg)[0]) if dtype.is_float else const(dtype, arg))
+            nodes.append(_intern_const(dtype, unpack_number(arg)))
         else:
             nodes.append(make(op, tuple(nodes[i] for i in src), arg))
     return nodes[-1]

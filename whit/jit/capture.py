@@ -392,6 +392,6 @@ def _reached(trace: Trace, value: UOp) -> list[Any]:
     """The tensors that a gradient would go on to from a result of the function."""
     takes: dict[UOp, list[Any]] = {}
     for entry in trace.shown.values():
-        if entry.tensor.requires_grad is not False and entry.start.dtype.is_float:
+        if entry.tensor.requires_grad is not False and entry.start.dtype.is_continuous:
             takes.setdefault(entry.start, []).append(entry.tensor)
     return [tensor for node in flow([value]) for tensor in takes.get(node, ())]

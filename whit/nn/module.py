@@ -28,6 +28,7 @@ from whit.ir.op import spell_shape
 from whit.names import MODULE, TAKES_ANY_NAME, Absent, advice, with_help
 from whit.nn.state.model import get_parameters, get_state_dict, load_state_dict, parts_of
 from whit.tensor import Tensor
+from whit.tensor.display import escape
 
 
 class Module:
@@ -52,6 +53,10 @@ class Module:
         """Of a layer, how it was made; of what has layers, the table of them."""
         has_layers = any(row.name for row in _rows(self))
         return summary(self) if has_layers else _described(self)
+
+    def _repr_html_(self) -> str:
+        """The same in notebooks."""
+        return html_summary(self)
 
     # ---- training or not
 
@@ -290,6 +295,25 @@ def summary(model: Any) -> str:
     Tensors that an optimiser leaves alone (`requires_grad=False`, integers) are named and not counted. One that is
     there twice counts once.
     """
+    title, table = _table(model)
+    widths = [max((len(line[column]) for line in table), default=0) for column in range(4)]
+    lines = [title]
+    for *words, count in table:
+        cells = [*(word.ljust(width) for word, width in zip(words, widths, strict=False)), count.rjust(widths[3])]
+        lines.append("  " + "  ".join(cell for cell, width in zip(cells, widths, strict=True) if width).rstrip())
+    return "\n".join(lines)
+
+
+def html_summary(model: Any) -> str:
+    """The same as a table of HTML, for notebooks."""
+    title, table = _table(model)
+    heads = "".join(f"<th>{head}</th>" for head in ("layer", "made as", "tensors", "parameters"))
+    rows = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in table)
+    return f"<code>{escape(title)}</code><table><tr>{heads}</tr>{rows}</table>"
+
+
+def _table(model: Any) -> tuple[str, list[tuple[str, str, str, str]]]:
+    """A title, and for each layer its name, how it was made, its tensors, and how many numbers are trained."""
     parameters = {id(tensor): tensor for tensor in get_parameters(model)}
     counts = {key: int(prod(tensor.shape)) for key, tensor in parameters.items()}
     total = sum(counts.values())
@@ -297,12 +321,7 @@ def summary(model: Any) -> str:
     for row in _rows(model):
         own = sum(counts.pop(id(tensor), 0) for _, tensor in row.tensors)
         table.append((row.name, row.layer, _text_of(row, parameters), f"{own:,}" if own else ""))
-    widths = [max((len(line[column]) for line in table), default=0) for column in range(4)]
-    lines = [f"{type(model).__name__}: {total:,} parameter{'' if total == 1 else 's'}"]
-    for *words, count in table:
-        cells = [*(word.ljust(width) for word, width in zip(words, widths, strict=False)), count.rjust(widths[3])]
-        lines.append("  " + "  ".join(cell for cell, width in zip(cells, widths, strict=True) if width).rstrip())
-    return "\n".join(lines)
+    return f"{type(model).__name__}: {total:,} parameter{'' if total == 1 else 's'}", table
 
 
 def _text_of(row: _Row, parameters: Mapping[int, Tensor]) -> str:

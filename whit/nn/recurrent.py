@@ -1,8 +1,8 @@
 """Recurrent layers: RNN, LSTM and GRU run a step over time, layer by layer, in one or both directions.
 
-A step is a call of a function, so that all steps are the same kernels, however many there are. What the weights of the
-input make of it does not depend on the step before: layers compute it for all times at once. The loop over time stands
-in one place, `recur`; the steps themselves are in `steps.py`.
+A layer is a scan (`whit.scan`): its step is compiled once, whatever the length, and all steps are one native call. What
+the weights of the input make of it does not depend on the step before: layers compute it for all times at once. The
+loop over time stands in one place, `recur`; the steps themselves are in `steps.py`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from whit.nn.linear import uniform_weight
 from whit.nn.module import Module
 from whit.nn.sequences import PackedSequence
 from whit.nn.steps import (
-    STEPS,
+    OVER_TIME,
     State,
     call_step,
     gru_cell,
@@ -49,17 +49,11 @@ def recur(loop: Loop, inputs: Tensor, states: States, live: Tensor | None) -> tu
 
     `live`, (time, batch, 1), says where a sequence has not ended: behind its end states stay, and outputs are 0.
     """
-    outputs = []
-    times = range(inputs.shape[0])
-    for t in reversed(times) if loop.is_reversed else times:
-        if live is None:
-            states = call_step(loop.step, inputs[t], *states, *loop.weights)
-            outputs.append(states[0])
-        else:
-            output, *states = call_step(STEPS[loop.step], live[t], inputs[t], *states, *loop.weights)
-            outputs.append(output)
-    first, *others = outputs[::-1] if loop.is_reversed else outputs
-    return first.stack(*others), states
+    from whit.tensor.control.loops import scan_pure  # lazy: it loads the runtime, which `import whit.nn` must not
+
+    parts = [inputs] if live is None else [inputs, live]
+    last, (outputs,) = scan_pure(OVER_TIME[loop.step], parts, states, loop.weights, loop.is_reversed)
+    return outputs, last
 
 
 # ---- cells: one step

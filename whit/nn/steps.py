@@ -7,6 +7,7 @@ the next states; the first one is also the output.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from whit.tensor import Tensor
 
@@ -52,22 +53,29 @@ def relu_step(inputs: Tensor, h: Tensor, weight: Tensor, bias: Tensor | None) ->
     return ((inputs + project(h, weight, bias)).relu(),)
 
 
-# ---- steps of sequences that may have ended
+# ---- steps as a scan takes them
+
+Rows = Sequence[Tensor]
 
 
-def _while_live(step: Step) -> Step:
-    """A step -> one that takes `live` too: the output, 0 where the sequence has ended, and the next states."""
+def _over_time(step: Step) -> Callable[[Rows, Rows, Sequence[Tensor | None]], tuple[list[Tensor], list[Tensor]]]:
+    """A step -> one from ([inputs] or [inputs, live], states, weights) to (states, [output]). Where a sequence has
+    ended, its states stay and its output is 0."""
 
-    def live_step(live: Tensor, inputs: Tensor, *rest: Tensor | None) -> list[Tensor]:
-        new = step(inputs, *rest)
-        states = [live.where(now, before) for now, before in zip(new, rest, strict=False)]
-        return [live.where(new[0], 0), *states]
+    def scan_step(parts: Rows, states: Rows, weights: Sequence[Tensor | None]) -> tuple[list[Tensor], list[Tensor]]:
+        inputs, *rest = parts
+        new = list(step(inputs, *states, *weights))
+        if not rest:
+            return new, new[:1]
+        (live,) = rest
+        kept = [live.where(now, before) for now, before in zip(new, states, strict=True)]
+        return kept, [live.where(new[0], 0)]
 
-    return live_step
+    return scan_step
 
 
-STEPS: dict[Step, Step] = {
-    step: _while_live(step) for step in (lstm_step, projected_lstm_step, gru_step, tanh_step, relu_step)
+OVER_TIME: dict[Step, Any] = {
+    step: _over_time(step) for step in (lstm_step, projected_lstm_step, gru_step, tanh_step, relu_step)
 }
 
 

@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from itertools import chain
 from math import prod
+from typing import Any
 
 from whit.cache import register_cache
 from whit.config import settings_key
@@ -30,13 +31,14 @@ from whit.ir.map_graph import map_graph, rebuilt
 from whit.ir.op import Sources
 from whit.ir.uop import UOp, fresh_buffer, make
 from whit.records import dataclass, field, replace
+from whit.schedule.loops import Placed, StepSchedule, unrolled
 from whit.target import Target
 
 PARTS = (ops.RESHAPE, ops.SHRINK)
 FIRST_BUFFER = 1 << 24  # ids of the buffers between calls; those of kernels start at 0
 
-# (FUNCTION of values, target, settings) -> the LINEAR that stores them into its first params
-_schedules: dict[tuple[UOp, Target, tuple[int | float | str, ...]], UOp] = {}
+# (FUNCTION of values, slots, target, settings) -> the LINEAR that stores them into its first params
+_schedules: dict[tuple[Any, ...], UOp] = {}
 register_cache(_schedules.clear, "schedule.bodies")
 
 Scheduler = Callable[[UOp], UOp]
@@ -49,6 +51,7 @@ class _Call:
     function: UOp
     arguments: tuple[UOp, ...]  # memories
     results: tuple[UOp, ...]  # the buffers of the members
+    loop: UOp | None = None  # the LOOP, if it is one
 
 
 @dataclass(slots=True)
@@ -77,6 +80,15 @@ class Cut:
         given = tuple([self.argument(argument) for argument in arguments])
         call = self.calls[node] = _Call(function, given, tuple([self.new_buffer(member) for member in members]))
         self.owners.update((result, [call]) for result in call.results)
+
+    def cut_loop(self, node: UOp) -> None:
+        """The same of a loop."""
+        operands = node.src[node.arg.functions : -1 if node.arg.length is None else None]
+        given = tuple([self.argument(operand) for operand in operands])
+        items = [make(ops.ITEM, (node,), place) for place in range(len(members_of(node.src[0])))]
+        results = tuple([self.new_buffer(item) for item in items])
+        call = self.calls[node] = _Call(node.src[0], given, results, node)
+        self.owners.update((result, [call]) for result in results)
 
     def argument(self, node: UOp) -> UOp:
         """The memory in which a call finds a value."""
@@ -135,14 +147,16 @@ def _shared(order: Iterable[UOp]) -> set[UOp]:
 
 def cut_calls(graph: UOp) -> tuple[UOp, Cut]:
     """A GROUP of STOREs whose values contain calls -> the same without them, and what was cut out."""
-    graph = merge_calls(graph)
+    graph = merge_loops(merge_calls(graph))
     order = topological((graph,))
     state = Cut({_memory(store.src[0]) for store in graph.src}, _shared(order))
     for node in order:
         if node.op is ops.CALL:
             state.cut(node)
             state.done[node] = state.calls[node].results[0]  # where it stands for itself, it returns one value
-        elif node.op is ops.ITEM and node.src[0].op is ops.CALL:
+        elif node.op is ops.LOOP:
+            state.cut_loop(node)
+        elif node.op is ops.ITEM and node.src[0].op in (ops.CALL, ops.LOOP):
             state.done[node] = state.calls[node.src[0]].results[node.arg]
         elif not node.op.opaque:
             src = [state.done.get(s, s) for s in node.src]
@@ -157,13 +171,13 @@ def put_calls_back(linear: UOp, cut: Cut, schedule: Scheduler, target: Target) -
     """The LINEAR of what was left of a graph -> with the kernels of the calls. `schedule` is for bodies."""
     settings = settings_key()
 
-    def of_body(function: UOp) -> UOp:
-        key = (function, target, settings)
+    def of_body(function: UOp, results: int, params: int, states: int = 0) -> UOp:
+        key = (function, results, params, states, target, settings)
         if key not in _schedules:
-            _schedules[key] = _body_schedule(function, schedule)
+            _schedules[key] = _body_schedule(function, schedule, results, params, states)
         return _schedules[key]
 
-    return _with_bodies(linear, cut, of_body)
+    return _with_bodies(linear, cut, of_body, target.is_gpu)
 
 
 def merge_calls(graph: UOp) -> UOp:
@@ -181,6 +195,36 @@ def merge_calls(graph: UOp) -> UOp:
         return None
 
     return map_graph(graph, merged)
+
+
+def merge_loops(graph: UOp) -> UOp:
+    """The graph with one loop in place of several with the same operands and states that return other outputs."""
+    alike: dict[tuple[Any, ...], list[UOp]] = {}
+    for node in topological((graph,)):
+        if node.op is ops.LOOP and node.arg.kind == "scan":
+            members = members_of(node.src[0])
+            alike.setdefault((node.src[1:], node.arg, members[: node.arg.carries]), []).append(node)
+    union: dict[UOp, UOp] = {}
+    for loops in alike.values():
+        if len(loops) > 1:
+            every = [members_of(loop.src[0]) for loop in loops]
+            carries = loops[0].arg.carries
+            outputs = dict.fromkeys(member for members in every for member in members[carries:])
+            name = loops[0].src[0].arg.name
+            union.update((loop, UOp.group(*every[0][:carries], *outputs).function(name)) for loop in loops)
+
+    def merged(node: UOp, src: Sources) -> UOp | None:
+        if node in union:
+            return make(ops.LOOP, (union[node], *src[1:]), node.arg)
+        if node.op is ops.ITEM and node.src[0] in union:
+            loop, carries = node.src[0], node.src[0].arg.carries
+            if node.arg < carries:
+                return None
+            outputs = members_of(union[loop])[carries:]
+            return make(ops.ITEM, src, carries + outputs.index(members_of(loop.src[0])[node.arg]))
+        return None
+
+    return map_graph(graph, merged) if union else graph
 
 
 def _shared_functions(graph: UOp) -> dict[UOp, UOp]:
@@ -259,7 +303,7 @@ def filled_before(state: Cut) -> dict[UOp, frozenset[UOp]]:
     return found
 
 
-def _with_bodies(linear: UOp, state: Cut, of_body: Scheduler) -> UOp:
+def _with_bodies(linear: UOp, state: Cut, of_body: StepSchedule, is_gpu: bool) -> UOp:
     """The kernels of each call before the first that reads its results, and those that nobody reads at the end."""
     owners, homes = state.owners, state.homes
     listed: list[UOp] = []
@@ -277,7 +321,8 @@ def _with_bodies(linear: UOp, state: Cut, of_body: Scheduler) -> UOp:
             waiting.pop()
             if id(call) not in emitted:
                 emitted.add(id(call))
-                listed.extend(_inlined(call, homes, of_body, scratch))
+                is_loop = call.loop is not None
+                listed.extend((_looped if is_loop else _inlined)(call, homes, of_body, scratch, is_gpu))
 
     for kernel in linear.src:
         for argument in kernel.src[1:]:
@@ -294,10 +339,30 @@ class _Scratch:
 
     next: int
 
+    def buffer(self, like: UOp) -> UOp:
+        """One more."""
+        self.next += 1
+        return _new_buffer(self.next - 1, like)
 
-def _inlined(call: _Call, homes: Mapping[UOp, UOp], of_body: Scheduler, scratch: _Scratch) -> list[UOp]:
+
+def _looped(call: _Call, homes: Mapping[UOp, UOp], of_body: StepSchedule, scratch: _Scratch, is_gpu: bool) -> list[UOp]:
+    """A loop on its memories: one call, or on GPUs the kernels of all steps."""
+    assert call.loop is not None, "a call of a loop has one"
+    loop, arg = call.loop, call.loop.arg
+    results, operands = (tuple([_on(homes, memory) for memory in each]) for each in (call.results, call.arguments))
+    length = loop.src[-1] if arg.length is None else None
+    placed = Placed(arg, loop.src[: arg.functions], results, operands, length, scratch.buffer)
+    found = placed.as_call(of_body)
+    if is_gpu and arg.kind == "scan" and arg.length is not None:
+        return [*unrolled(found, scratch.buffer)]
+    return [found]
+
+
+def _inlined(
+    call: _Call, homes: Mapping[UOp, UOp], of_body: StepSchedule, scratch: _Scratch, is_gpu: bool
+) -> list[UOp]:
     """The kernels of a call on its memories."""
-    linear = of_body(call.function)
+    linear = of_body(call.function, 0, len(members_of(call.function)))
     memories = [_on(homes, memory) for memory in (*call.results, *call.arguments)]
     places: dict[UOp, UOp] = {}  # param or buffer of the body -> memory
     kernels = []
@@ -308,8 +373,7 @@ def _inlined(call: _Call, homes: Mapping[UOp, UOp], of_body: Scheduler, scratch:
             if memory.op is ops.PARAM:
                 places[memory] = memories[memory.arg.slot]
             elif memory.op is ops.BUFFER and memory not in places:
-                places[memory] = _new_buffer(scratch.next, memory)
-                scratch.next += 1
+                places[memory] = scratch.buffer(memory)
         kernels.append(make(ops.CALL, (function, *[_on(places, argument) for argument in arguments])))
     return kernels
 
@@ -331,17 +395,26 @@ def _new_buffer(number: int, like: UOp) -> UOp:
     return UOp.buffer(number, like.dtype, like.shape)
 
 
-def _body_schedule(function: UOp, schedule: Scheduler) -> UOp:
-    """The schedule of a function: the first params get what it returns, its own params come after them."""
+def _body_schedule(function: UOp, schedule: Scheduler, results: int, first: int, states: int) -> UOp:
+    """The schedule of a function: params from `results` on get what it returns, its own begin at `first`. Of so many
+    states those are left out that it returns as an output, too."""
     members = members_of(function)
+    outputs = set(members[states:]) if states else ()
     (body,) = function.src
     params = [node for node in body.topological() if node.op is ops.PARAM]
-    moved = {node: make(ops.PARAM, node.src, replace(node.arg, slot=node.arg.slot + len(members))) for node in params}
+    moved = {node: make(ops.PARAM, node.src, replace(node.arg, slot=node.arg.slot + first)) for node in params}
     values = _plain(UOp.group(*members).substitute(moved)).src
-    stores = [UOp.param(slot, value.dtype, value.shape).store(value) for slot, value in enumerate(values)]
-    return schedule(UOp.group(*stores))
+    wanted = [place for place, member in enumerate(members) if place >= states or member not in outputs]
+    slots = [(UOp.param(results + place, values[place].dtype, values[place].shape), values[place]) for place in wanted]
+    return schedule(UOp.group(*[param.store(value) for param, value in slots]))
 
 
 def _plain(body: UOp) -> UOp:
-    """The body without ops that matter to gradients only."""
-    return map_graph(body, lambda node, src: src[0] if node.op in ops.SAME_VALUE else None)
+    """The body without ops that matter to gradients only, and without groups inside."""
+
+    def change(node: UOp, src: Sources) -> UOp | None:
+        if node.op in ops.SAME_VALUE:
+            return src[0]
+        return src[0].src[node.arg] if node.op is ops.ITEM and src[0].op is ops.GROUP else None
+
+    return map_graph(body, change)

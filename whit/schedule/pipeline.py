@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from whit.config import VERIFY
 from whit.ir import ops
 from whit.ir.check.verify import verify
-from whit.ir.graph import OpsIn
+from whit.ir.graph import OpsIn, has_complex
 from whit.ir.op import SCHEDULE, Op
 from whit.ir.rewrite import rewrite
 from whit.ir.uop import UOp, make
@@ -90,6 +90,14 @@ def _for_gpus(name: str) -> Callable[[UOp, Job], UOp]:
     return run
 
 
+def _split_complex(graph: UOp, job: Job) -> UOp:
+    if not has_complex(graph):
+        return graph
+    from whit.schedule.rewrites.split_complex import split_complex  # lazy: few graphs have complex numbers
+
+    return split_complex(graph)
+
+
 def _split_reduce(graph: UOp, job: Job) -> UOp:
     from whit.schedule.rewrites.split_reduce import SPLIT_REDUCE  # lazy: the first graph that reduces
 
@@ -103,7 +111,7 @@ def _reverse_scans(graph: UOp, job: Job) -> UOp:
 
 
 def _cut_calls(graph: UOp, job: Job) -> UOp:
-    if not any(node.op is ops.CALL for node in graph.topological()):
+    if not any(node.op is ops.CALL or node.op is ops.LOOP for node in graph.topological()):
         return graph
     job.traced = None  # kernels of functions compute something for each call
     from whit.schedule.calls import cut_calls  # lazy: few graphs call functions
@@ -174,8 +182,13 @@ def _put_calls_back(linear: UOp, job: Job) -> UOp:
 
 PASSES = (
     Pass(
+        "split_complex",
+        "first: complex numbers are pairs of floats for all others",
+        _split_complex,
+    ),
+    Pass(
         "roll_steps",
-        "before all others: equal steps of a long graph become calls, which the next pass cuts out",
+        "before what looks at values: equal steps of a long graph become calls, which the next pass cuts out",
         lambda graph, job: roll_steps(graph),
     ),
     Pass(

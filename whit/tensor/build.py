@@ -16,13 +16,13 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
-from whit.dtype import DType, convert, dtypes, encode, resolve_weak, round_float, weak_dtype
+from whit.dtype import DType, convert, dtypes, encode, part_dtype, resolve_weak, round_float, weak_dtype
 from whit.engine.devices.device import canonicalize, is_disk
 from whit.engine.programs.overlay import current
 from whit.errors import ArgumentError, DTypeError, ShapeError
 from whit.ir.op import spell_shape
 from whit.ir.uop import UOp, const
-from whit.tensor.core import Core, as_number
+from whit.tensor.core import Core, as_number, plain_number
 from whit.tensor.engine import (
     copy_of_view,
     file_node,
@@ -41,7 +41,7 @@ _ACCEPTED = "Give a number, a nested list of numbers, bytes, an array, or a path
 
 def node_of(data: Any, dtype: DType | None, device: str | None, copy: bool = True) -> UOp:
     """A node with this data. Without `copy` it is on the memory of the data, where that is possible."""
-    if isinstance(data, bool | int | float):  # np.float64 is one, and becomes the default float
+    if isinstance(data, bool | int | float | complex):  # np.float64 is one, and becomes the default float
         wanted = dtype or resolve_weak(weak_dtype(data))
         return const(wanted, _fitting(data, wanted))
     if isinstance(data, Core | UOp | os.PathLike):
@@ -102,6 +102,10 @@ def _fitting(value: Any, dtype: DType, name: str = "Tensor") -> Any:
             f"{name}: {value} is outside {dtype.name}",
             f"{dtype.name} holds {dtype.min} to {dtype.max}",
             "Use a wider dtype.",
+        )
+    if isinstance(value, complex) and not dtype.is_complex:
+        raise DTypeError(
+            f"{name}: {value} is complex, and {dtype.name} is not", fix="Use complex64, or the part: z.real."
         )
     return convert(dtype, value)
 
@@ -171,8 +175,6 @@ def _check_not_traced(data: Any) -> None:
 
 def _refused(data: Any) -> ArgumentError:
     what = f"Tensor: cannot build a tensor of {data!r:.80}, a {type(data).__name__}"
-    if isinstance(data, complex):
-        return ArgumentError(what, fix=_COMPLEX)
     if isinstance(data, str):
         return ArgumentError(what, fix="For a file give a pathlib.Path; for text its bytes: data.encode().")
     if isinstance(data, dict):
@@ -182,9 +184,6 @@ def _refused(data: Any) -> ArgumentError:
 
 def _is_iterable(data: Any) -> bool:
     return hasattr(data, "__iter__") or hasattr(data, "__next__")
-
-
-_COMPLEX = "There are no complex dtypes: keep real and imaginary parts apart, x.real and x.imag."
 
 
 def _from_view(data: Any, device: str | None) -> UOp | None:
@@ -205,6 +204,7 @@ def _struct_codes() -> dict[tuple[str, int], DType]:
     """The struct module's characters; the sizes of some depend on the machine."""
     codes = {("?", 1): dtypes.bool, ("c", 1): dtypes.uint8, ("e", 2): dtypes.float16}
     codes |= {("f", 4): dtypes.float32, ("d", 8): dtypes.float64}
+    codes |= {("Zf", 8): dtypes.complex64, ("Zd", 16): dtypes.complex128}  # NumPy's; the struct module has none
     for signed, unsigned in ("bB", "hH", "iI", "lL", "qQ", "nN"):
         codes |= {(signed, dtype.itemsize): dtype for dtype in dtypes.sints}
         codes |= {(unsigned, dtype.itemsize): dtype for dtype in dtypes.uints}
@@ -222,8 +222,6 @@ def _from_numpy(data: Any, device: str | None) -> UOp:
         fix = "Its mask would be lost. Use .filled(value)."
     elif data.dtype.names is not None:
         fix = f"Make a tensor of each field: array[{data.dtype.names[0]!r}]."
-    elif kind == "c":
-        fix = _COMPLEX
     elif kind in "SUT":
         fix = "Convert the text to numbers with .astype(...)."
     elif kind in "mM":
@@ -244,8 +242,11 @@ def _from_list(data: list[Any] | tuple[Any, ...], dtype: DType | None, device: s
 
 def _packed(elements: list[Any], dtype: DType) -> bytes:
     """Python numbers as the bytes of a dtype. NumPy is not needed for that, and not loaded."""
+    if dtype.is_complex:
+        numbers = [convert(dtype, value) for value in elements]
+        return _packed([part for z in numbers for part in (z.real, z.imag)], part_dtype(dtype))
     if dtype.is_float:
-        values = [convert(dtype, v) if type(v) is int else v for v in elements]
+        values = [_fitting(v, dtype) if type(v) in (int, complex) else v for v in elements]
         if dtype.fmt is not None:
             with suppress(OverflowError):  # the struct module rounds to nearest even, but knows no infinity
                 return struct.pack(f"<{len(values)}{dtype.fmt}", *values)
@@ -294,10 +295,10 @@ def _elements(data: Any, depth: int) -> Iterator[Any]:
 
 
 def _element(value: Any) -> Any:
-    if type(value) in (bool, int, float):
+    if type(value) in (bool, int, float, complex):
         return value
-    if isinstance(value, int | float):  # subclasses, as np.float64
-        return float(value) if isinstance(value, float) else int(value)
+    if isinstance(value, int | float | complex):  # subclasses, as np.float64
+        return plain_number(value)
     if isinstance(value, list | tuple):
         raise ShapeError("Tensor: a list stands where a number was expected", fix="Nest all lists equally deep.")
     if hasattr(value, "item"):

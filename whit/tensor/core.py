@@ -28,6 +28,7 @@ from whit.ir.sizes import is_size, reach, settled
 from whit.ir.uop import UOp
 from whit.tensor.family import Family
 from whit.tensor.place import Place, line_of_caller, spell_place, user_method
+from whit.tensor.size import size_answer
 
 _new = object.__new__
 
@@ -201,9 +202,10 @@ class Core(Overlaid):
         """Where the elements are, or will be."""
         return self.uop.device or self._wanted or Device.DEFAULT
 
-    def size(self, dim: int | None = None) -> Any:
-        """The shape, or the size of one axis."""
-        return self.shape if dim is None else self.shape[self._axis("size", dim, scalars=False)]
+    @property
+    def size(self) -> Any:
+        """The number of elements (NumPy); called, `x.size()`, the shape, and `x.size(1)` the size of an axis."""
+        return size_answer(self)
 
     def numel(self) -> Any:
         """The number of elements."""
@@ -266,7 +268,8 @@ class Core(Overlaid):
 
     def _as_float(self) -> UOp:
         """The node; of integers and bools, cast to the default float."""
-        return self.uop if self.uop.dtype.is_float else self.uop.cast(least_upper_float(self.uop.dtype))
+        dtype = self.uop.dtype
+        return self.uop if dtype.is_float or dtype.is_complex else self.uop.cast(least_upper_float(dtype))
 
     def _require(self, name: str, accepted: bool, what: str, fix: str) -> None:
         if not accepted:
@@ -328,9 +331,10 @@ def storable(name: str, dtype: DTypeLike) -> DType:
 
 def check_gradient(requires_grad: bool | None, dtype: DType) -> None:
     """What is to have a gradient is a float."""
-    if requires_grad and not dtype.is_float:
+    if requires_grad and not dtype.is_continuous:
         raise DTypeError(
-            f"Tensor: requires_grad=True of {dtype.name}", fix="Only floats have gradients. Cast it, or leave it out."
+            f"Tensor: requires_grad=True of {dtype.name}",
+            fix="Only floats and complex numbers have gradients. Cast it, or leave it out.",
         )
 
 
@@ -360,6 +364,13 @@ def whole(name: str, what: str, value: Any, made: str = "") -> int:
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise ArgumentError(f"{name}: {what}={value!r:.60} is no integer", made, "Use an integer.")
     return int(value.__index__())
+
+
+def plain_number(value: Any) -> Any:
+    """A number of a subclass of Python's, as np.float64, as one of Python's own."""
+    if isinstance(value, float):
+        return float(value)
+    return int(value) if isinstance(value, int) else complex(value)
 
 
 def check_number(name: str, what: str, value: Any, made: str = "") -> None:

@@ -77,7 +77,7 @@ class Call:
         wanted = f"tensor {number} among the arguments is {operand.dtype.name}{spell_shape(operand.shape)}"
         if not isinstance(found, Core):
             raise ArgumentError(f"{what} {found!r:.60}, which is no tensor", wanted, "Give a tensor, or None.")
-        if not operand.dtype.is_float:
+        if not operand.dtype.is_continuous:
             raise DTypeError(f"{what} a tensor for one that is no float", wanted, "Give None for it.")
         if found.shape != operand.shape:
             raise ShapeError(f"{what} shape {spell_shape(found.shape)}", wanted, "Give the shape of the argument.")
@@ -100,11 +100,11 @@ def with_gradient(kind: type[Core], forward: Forward, gradient: Gradient) -> Cal
         result = forward(*args, **kwargs)
         _check_result(name, result)
         operands = tensors_in((args, kwargs))
-        values = [tensor.uop for tensor in tensors_in(result) if tensor.dtype.is_float]
+        values = [tensor.uop for tensor in tensors_in(result) if tensor.dtype.is_continuous]
         if not values or not operands:
             return result
         places = _numbered((args, kwargs))
-        results = _numbered(result, lambda tensor: tensor.dtype.is_float)
+        results = _numbered(result, lambda tensor: tensor.dtype.is_continuous)
         arg = own_rule(name, Call(kind, name, gradient, places, results).rule)
         first = values[0] if len(values) == 1 else UOp.group(*values)
         node = make(ops.FORMULA, (first, *(tensor.uop for tensor in operands)), arg)

@@ -9,10 +9,14 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 from types import CodeType, FrameType
 from typing import Any
 
-from whit.engine.report.launch_names import Place, spell_place, watched
+from whit.engine.report.launch_names import watched
+from whit.engine.report.layers import note_layer
+from whit.engine.report.spoken import small, spoken
+from whit.engine.report.user_place import Place, spell_place
 
 __all__ = ["Place", "line_of_caller", "spell_place", "user_method"]
 
@@ -30,13 +34,21 @@ def line_of_caller() -> Place | None:
         if not code.co_filename.startswith(_OURS):
             if called is not None and called.co_flags & _NESTED:  # what is put around a method is not what was called
                 called = inner
-            return code, frame.f_lasti, called, _path(sys._getframe(2)) if watched else "", False
+            return _watched(frame, called) if watched else (code, frame.f_lasti, called, "", False)
         back = frame.f_back
         if back is None:
             return None
         frame = back
         inner = called
         called = code
+
+
+def what_made(place: Place | None) -> str:
+    """What the user called at a place: "softmax", or "softmax backward" of a gradient; "" where that is not known."""
+    if place is None or place[2] is None:
+        return ""
+    what = place[2] if isinstance(place[2], str) else spoken(place[2])
+    return f"{what} backward" if place[4] else what
 
 
 def user_method() -> str:
@@ -51,35 +63,86 @@ def user_method() -> str:
 # ---- layers
 
 _LAYERS = f"{_OURS}nn{os.sep}"
-_NO_LAYERS = (f"{_LAYERS}optim{os.sep}", f"{_LAYERS}state{os.sep}")
+_OPTIMISERS = f"{_LAYERS}optim{os.sep}"
+_NO_LAYERS = (_OPTIMISERS, f"{_LAYERS}state{os.sep}", f"{_LAYERS}functional{os.sep}")
 _CLEARS = sys.version_info < (3, 13)  # before, a frame keeps what it was asked for, and with it all its locals alive
 DEEP = 3  # lists of lists of layers
+_HOLDERS = frozenset({"module", "shape", "transformer", "attention"})  # files of layers that are made of others
 
 
-def _path(frame: FrameType | None) -> str:
-    """The layer that is being called, as its parameters are named: "blocks.3.attn"; "" outside of layers.
+def _watched(user: FrameType, called: CodeType | None) -> Place:
+    """The place with all that takes long: the path of the layer and what it does, of optimisers their class."""
+    if called is not None and called.co_filename.startswith(_OPTIMISERS):
+        return user.f_code, user.f_lasti, called, _optimiser(user), False
+    path, what = _path(sys._getframe(3))
+    return user.f_code, user.f_lasti, what or called, path, False
+
+
+def _optimiser(user: FrameType) -> str:
+    """ "Adam", of the frame that `user` has called."""
+    frame: FrameType | None = sys._getframe(3)
+    while frame is not None and frame.f_back is not user:
+        frame = frame.f_back
+    owner = None if frame is None else _owner(frame, frame.f_code)
+    return "" if owner is None else type(owner).__name__
+
+
+def _path(frame: FrameType | None) -> tuple[str, str]:
+    """The layer that is being called, as its parameters are named: "blocks.3.attn", and what it does: the name of its
+    class, if it is a layer of whit, or the method that it calls. "" outside of layers.
 
     Layers call each other by methods: with the first plain function of the user around them the model ends.
     """
     if sys.gettrace() is not None:  # a debugger has its own plans with the locals of frames
-        return ""
+        return "", ""
     names: list[str] = []  # the innermost first
-    inner = None
+    owners: list[Any] = []
+    what, is_made = "", False
+    for owner, called, code in _objects(frame):
+        if not owners:
+            file = code.co_filename if code.co_filename.startswith(_OURS) else ""
+            is_made = code.co_name == "__init__"
+            what = f"{_does(owner, file, called)} init" if is_made and file else _does(owner, file, called)
+            owners.append(owner)
+        elif owner is not owners[-1] and (name := _name_in(vars(owner), owners[-1], DEEP)):
+            names.append(name)
+            owners.append(owner)
+    names.reverse()
+    if not is_made:  # else its place in the model is not known yet
+        for count, owner in enumerate(reversed(owners)):
+            note_layer(".".join(names[:count]), owner)
+    return ".".join(names), what
+
+
+def _objects(frame: FrameType | None) -> Iterator[tuple[Any, CodeType | None, CodeType]]:
+    """The objects whose methods are being called, the innermost first: each with what it has called, and its method.
+    Up to the first plain function of the user."""
+    called: CodeType | None = None
+    inner: CodeType | None = None
     while frame is not None:
         code = frame.f_code
-        file, name = code.co_filename, ""
-        is_layer = not file.startswith(_OURS) or (file.startswith(_LAYERS) and not file.startswith(_NO_LAYERS))
-        if is_layer and not code.co_name.startswith("<"):  # lambdas and comprehensions are inside of methods, too
-            owner = _owner(frame, code)
-            if owner is None and not file.startswith(_OURS):
-                break
-            if inner is not None and owner is not None and owner is not inner:
-                name = _name_in(vars(owner), inner, DEEP)
-                if name:
-                    names.append(name)
-            inner = owner if inner is None or name else inner
+        if not code.co_name.startswith("<"):  # lambdas and comprehensions are inside of methods, too
+            if _is_of_layer(code.co_filename):
+                owner = _owner(frame, code)
+                if owner is not None:
+                    is_wrapper = called is not None and called.co_flags & _NESTED
+                    yield owner, inner if is_wrapper else called, code
+                elif not code.co_filename.startswith(_OURS):
+                    return
+            inner, called = called, code
         frame = frame.f_back
-    return ".".join(reversed(names))
+
+
+def _is_of_layer(file: str) -> bool:
+    """Whether methods in a file may be those of layers: of the user's, or of whit's."""
+    return not file.startswith(_OURS) or (file.startswith(_LAYERS) and not file.startswith(_NO_LAYERS))
+
+
+def _does(owner: Any, file: str, called: CodeType | None) -> str:
+    """What the innermost layer is doing: "layer_norm", "softmax"."""
+    if file and file.rpartition(os.sep)[2].removesuffix(".py") not in _HOLDERS:
+        return small(type(owner).__name__)
+    return "" if called is None else spoken(called)
 
 
 def _owner(frame: FrameType, code: CodeType) -> Any:

@@ -42,7 +42,7 @@ def checkpoint(fn: Callable[..., Result], *args: Any, **kwargs: Any) -> Result:
     result: Any = fn(*given, **named)
     found = tensors_in(result)
     inside = depends([tensor.uop for tensor in found], inputs)
-    values = list(dict.fromkeys(t.uop for t in found if t.dtype.is_float and t.uop in inside))
+    values = list(dict.fromkeys(t.uop for t in found if t.dtype.is_continuous and t.uop in inside))
     if not values:
         return result  # type: ignore[no-any-return]
     nodes = dict(zip(values, checkpointed(values, inputs), strict=True))

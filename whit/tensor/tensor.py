@@ -14,6 +14,7 @@ from whit.names import TAKES_ANY_NAME, TENSOR, Absent, advice, with_help
 from whit.tensor.methods.aliases import SameAs
 from whit.tensor.methods.arithmetic import Arithmetic, Comparisons, Elementwise
 from whit.tensor.methods.arrays import Arrays
+from whit.tensor.methods.complex_numbers import ComplexNumbers
 from whit.tensor.methods.convolution import Convolution
 from whit.tensor.methods.data import Data
 from whit.tensor.methods.foreign_names import Aliases
@@ -34,6 +35,7 @@ class Tensor(
     Grids,
     Random,
     Arithmetic,
+    ComplexNumbers,
     Special,
     Movement,
     Indexing,

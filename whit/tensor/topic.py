@@ -12,12 +12,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
-from whit.dtype import DType, DTypeLike, convert, least_upper_dtype, least_upper_float, resolve_weak, weak_dtype
+from whit.dtype import (
+    DType,
+    DTypeLike,
+    convert,
+    least_upper_dtype,
+    least_upper_float,
+    resolve_weak,
+    weak_dtype,
+)
 from whit.engine.devices.device import is_disk
 from whit.errors import ArgumentError, DeviceError
 from whit.ir.op import Op
 from whit.ir.uop import UOp, const
-from whit.tensor.core import Core, as_number, common_shape, expand_to
+from whit.tensor.core import Core, as_number, common_shape, expand_to, plain_number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,12 +33,12 @@ if TYPE_CHECKING:
     from whit.tensor.graphs.formulas import Formula
     from whit.tensor.results import ValuesAndIndices
 
-SCALARS = (int, float, bool)
+SCALARS = (int, float, bool, complex)
 
 
 def scalar_node(dtype: DType, value: Any) -> UOp:
     """A Python number as a constant: integers wrap, floats are rounded."""
-    return const(dtype, value if dtype.is_float else convert(dtype, value))
+    return const(dtype, value if dtype.is_continuous else convert(dtype, value))
 
 
 class Topic(Core):
@@ -60,7 +68,7 @@ class Topic(Core):
         dtype = left.dtype
         kind = type(other)
         if kind in SCALARS:
-            if not dtype.is_float and (kind is float or dtype.is_bool):
+            if not dtype.is_complex and (kind is complex or (not dtype.is_float and (kind is float or dtype.is_bool))):
                 dtype = resolve_weak(least_upper_dtype(dtype, weak_dtype(other)))
             if real and not dtype.is_float:
                 dtype = least_upper_float(dtype)
@@ -69,8 +77,8 @@ class Topic(Core):
                 left = left.cast(dtype)
             return (right, left) if reverse else (left, right)
         if not isinstance(other, Core):
-            if isinstance(other, int | float):  # subclasses, as np.float64
-                return self._pair(name, float(other) if isinstance(other, float) else int(other), reverse, real)
+            if isinstance(other, int | float | complex):  # subclasses, as np.float64
+                return self._pair(name, plain_number(other), reverse, real)
             other = self._operand(name, other)
         right = other.uop
         if right.dtype is not dtype:
@@ -145,6 +153,7 @@ class Topic(Core):
         def assign(self, x: Any) -> Self: ...
 
         # Elementwise
+        def _in_order(self, name: str, x: UOp) -> UOp: ...
         def abs(self) -> Self: ...
         def clamp(self, min_: Any = None, max_: Any = None, *, min: Any = None, max: Any = None) -> Self: ...
         def div(self, x: Any, reverse: bool = False, rounding_mode: str | None = None) -> Self: ...
@@ -157,6 +166,15 @@ class Topic(Core):
         def pow(self, x: Any, reverse: bool = False) -> Self: ...
         def sub(self, x: Any, reverse: bool = False, *, alpha: Any = 1) -> Self: ...
         def where(self, x: Any, y: Any) -> Self: ...
+
+        # ComplexNumbers
+        def _as_imaginary(self, real: Self) -> Self: ...
+        def angle(self) -> Self: ...
+        @property
+        def real(self) -> Self: ...
+        @property
+        def imag(self) -> Self: ...
+        def conj(self) -> Self: ...
 
         # Comparisons
         def logical_and(self, x: Any) -> Self: ...
@@ -186,7 +204,7 @@ class Topic(Core):
         def round(self, decimals: int = 0) -> Self: ...
         def sqrt(self) -> Self: ...
         def tan(self) -> Self: ...
-        def _apply(self, formula: Formula) -> Self: ...
+        def _apply(self, formula: Formula, of_complex: Formula | None = None) -> Self: ...
         def acos(self) -> Self: ...
         def asin(self) -> Self: ...
         def atan(self) -> Self: ...

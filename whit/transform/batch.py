@@ -28,6 +28,7 @@ from whit.ir.uop import UOp, const, make
 from whit.transform.active import Compute, Read, Repeat, Step, during
 from whit.transform.flow import TRANSPARENT
 from whit.transform.formulas import FORMULAS, RESTATED, Derivative, Form, derivative, form_of, own_rule, rule_of
+from whit.transform.loop_batches import loop_over_batch
 from whit.transform.stand_in import stand_in
 
 Flags = tuple[bool, ...]  # which sources have the axis of the batch
@@ -111,7 +112,8 @@ class Batch:
 
 
 def _item(node: UOp, src: Sources, flags: Flags, size: Any) -> UOp:
-    return rebuilt(node, src)
+    (group,) = src
+    return group.src[node.arg] if group.op is ops.GROUP else rebuilt(node, src)
 
 
 # ---- calls
@@ -137,6 +139,20 @@ def _call(node: UOp, src: Sources, flags: Flags, size: Any) -> UOp:
         members = Batch(size, given).with_axis(body.src)
         made = _made[key] = UOp.group(*members).function(function.arg.name)
     return made.call(*arguments)
+
+
+# ---- loops
+
+
+def _loop(node: UOp, src: Sources, flags: Flags, size: Any) -> UOp:
+    """A loop over batches."""
+
+    def over(body: UOp, given: Mapping[UOp, UOp], known: Mapping[UOp, UOp]) -> list[tuple[UOp, bool]]:
+        batch = Batch(size, given)
+        batch.know(known)
+        return batch.of(body.src)
+
+    return loop_over_batch(node, src, flags, size, over)
 
 
 # ---- formulas
@@ -213,14 +229,6 @@ class _OverBatch:
 _SPECIAL: dict[Op, Callable[[UOp, Sources, Flags, Any], UOp]] = {
     ops.ITEM: _item,
     ops.CALL: _call,
+    ops.LOOP: _loop,
     ops.FORMULA: _formula,
 }
-
-
-def moved_axis(node: UOp, start: int, end: int) -> UOp:
-    """An axis in another place."""
-    if start == end:
-        return node
-    order = [axis for axis in range(len(node.shape)) if axis != start]
-    order.insert(end, start)
-    return node.permute(tuple(order))

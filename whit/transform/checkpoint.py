@@ -73,7 +73,7 @@ def _recompute_from(count: int) -> Derivative:
         results = block.src if block.op is ops.GROUP and type(dy) is tuple else (block,)
         roots = [(root, piece) for root, piece in zip(results, given, strict=True) if piece is not None]
         ends = [anew.get(operand, operand) for operand in operands]
-        targets = [end for end in ends if end.dtype.is_float]
+        targets = [end for end in ends if end.dtype.is_continuous]
         found = dict(zip(targets, gradients_of(roots, targets, stop=ends), strict=True))
         return tuple(found.get(end) for end in ends)
 

@@ -14,14 +14,14 @@ from whit.transform.formulas import RESTATED
 TRANSPARENT = "checkpoint"  # formulas of this name have the gradient of their value: one may ask for what is inside
 
 
-_SPECIAL = frozenset({ops.FORMULA, ops.STORE, ops.CALL, ops.RECOMPUTE, ops.AFTER})
+_SPECIAL = frozenset({ops.FORMULA, ops.STORE, ops.CALL, ops.LOOP, ops.RECOMPUTE, ops.AFTER})
 
 
 def is_smooth(node: UOp) -> bool:
     """Whether a gradient passes through a node."""
-    if node.dtype.is_float:
+    if node.dtype.is_continuous:
         return node.op is not ops.DETACH
-    return node.op in (ops.STORE, ops.GROUP, ops.FORMULA, ops.CALL)
+    return node.op in (ops.STORE, ops.GROUP, ops.FORMULA, ops.CALL, ops.LOOP)
 
 
 def smooth_sources(node: UOp) -> Sequence[UOp]:
@@ -35,8 +35,8 @@ def smooth_sources(node: UOp) -> Sequence[UOp]:
         return node.src if node.arg.name.startswith(TRANSPARENT) else rest
     if node.op is ops.STORE:
         return rest[:1]
-    if node.op is ops.CALL:
-        return rest
+    if node.op is ops.CALL or node.op is ops.LOOP:
+        return [source for source in rest if source.op is not ops.FUNCTION]
     if node.op is ops.RECOMPUTE:
         return (first,)
     if node.op is ops.AFTER and any(_covers(effect, first) for effect in rest):

@@ -63,6 +63,21 @@ def form_of(arg: FormulaArg) -> Form:
     return _forms.get(arg.name, Form.OPAQUE)
 
 
+HOLOMORPHIC = frozenset({"mul", "fdiv", "reciprocal"})  # ops of which a rule multiplies by more than real numbers
+_holomorphic: set[str] = set()
+
+
+def complex_derivative(name: str) -> Callable[[Derivative], Derivative]:
+    """Registers the derivative of a function of complex numbers: a rule for dy times its complex derivative."""
+    _holomorphic.add(name)
+    return derivative(name, Form.POINTWISE)
+
+
+def is_holomorphic(node: UOp) -> bool:
+    """Whether the rule of a node multiplies dy by complex derivatives, of which a gradient needs the conjugates."""
+    return node.arg.name in _holomorphic if isinstance(node.arg, FormulaArg) else node.op.name in HOLOMORPHIC
+
+
 def own_rule(name: str, rule: Derivative) -> FormulaArg:
     """The argument of a FORMULA with a rule of its own, which lives as long as nodes with this argument do."""
     arg = FormulaArg(f"{name} {next(_numbers)}")

@@ -27,6 +27,7 @@ from whit.transform.active import during
 from whit.transform.calls import call_tangents
 from whit.transform.flow import TRANSPARENT
 from whit.transform.formulas import RESTATED, Form, form_of, rule_of
+from whit.transform.loop_tangents import loop_tangents
 from whit.transform.reverse import chosen_source, gradients_of
 from whit.transform.stand_in import stand_in
 from whit.transform.unknown import Unknown
@@ -71,7 +72,7 @@ def _tangent(node: UOp, found: dict[UOp, Any], ends: Collection[UOp]) -> Any:
         return None
     if node.op in _OF_SEVERAL:
         return _OF_SEVERAL[node.op](node, known, set(ends))
-    if not node.dtype.is_float and node.op is not ops.STORE:
+    if not node.dtype.is_continuous and node.op is not ops.STORE:
         return None
     rule = node.op.tangent
     if rule is None:
@@ -92,6 +93,10 @@ def _of_call(node: UOp, known: list[Any], ends: set[UOp]) -> dict[int, UOp] | No
     return call_tangents(node, {i: t for i, t in enumerate(known[1:]) if t is not None}, tangents_of) or None
 
 
+def _of_loop(node: UOp, known: list[Any], ends: set[UOp]) -> dict[int, UOp] | None:
+    return loop_tangents(node, {i: t for i, t in enumerate(known) if t is not None}, tangents_of) or None
+
+
 def _of_formula(node: UOp, known: list[Any], ends: set[UOp]) -> Any:
     """By its value, by its rule, or by the transpose of that."""
     if node.arg.name == RESTATED:
@@ -110,6 +115,7 @@ _OF_SEVERAL: dict[Op, Callable[[UOp, list[Any], set[UOp]], Any]] = {
     ops.ITEM: _of_item,
     ops.GROUP: _of_group,
     ops.CALL: _of_call,
+    ops.LOOP: _of_loop,
     ops.FORMULA: _of_formula,
 }
 

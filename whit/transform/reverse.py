@@ -6,6 +6,9 @@ Only nodes between the targets and the root are visited, each once, users before
 added up, then the rule in its op record passes it on. Nothing is computed and nothing is kept: the result is a graph,
 which can be differentiated again.
 
+Of a complex x + iy the gradient is that by x plus i times that by y. What has a complex derivative passes on dy times
+the conjugate of it: its rule, which multiplies by the derivative, is asked about the conjugate of dy.
+
 A value that was restated (`whit.tensor.graphs.restate`) passes its gradient to the better expression, or to the one
 that was written if a target is in the middle of it.
 """
@@ -17,13 +20,14 @@ from typing import Any
 
 from whit.errors import NotSupportedError
 from whit.ir import ops
-from whit.ir.gradients.rules import total
+from whit.ir.gradients.rules import conjugate, total
 from whit.ir.graph import topological
 from whit.ir.record import set_made
 from whit.ir.uop import UOp, make
 from whit.transform.calls import call_gradients
 from whit.transform.flow import TRANSPARENT, is_smooth
-from whit.transform.formulas import RESTATED, formula_gradients
+from whit.transform.formulas import RESTATED, formula_gradients, is_holomorphic
+from whit.transform.loops import loop_gradients, smooth_operands
 
 MANY_PIECES = 16  # pieces of a gradient that are not added one by one
 
@@ -63,6 +67,7 @@ class _Walk:
         self.opened: set[UOp] = set()  # transparent formulas with a target inside
         self.parts: dict[UOp, list[UOp]] = {}
         self.members: dict[UOp, dict[int, UOp]] = {}  # CALL, GROUP or FORMULA of one -> the gradients of its ITEMs
+        self.places: dict[UOp, Any] = {}  # of nodes that no tensor has made: those of what they are parts of
         self.order = self._between(roots, stop)
         self.on_path = set(self.order)
 
@@ -92,24 +97,37 @@ class _Walk:
             return rest[:1]
         if node.op is ops.CALL:
             return rest
+        if node.op is ops.LOOP:
+            return smooth_operands(node)
         return (value,) if node.op is ops.RECOMPUTE else node.src
 
-    def give(self, node: UOp, piece: UOp) -> None:
-        """One more part of a node's gradient."""
+    def give(self, node: UOp, piece: UOp, place: Any = None) -> None:
+        """One more part of a node's gradient, which comes from something that was made there."""
         if node in self.on_path:
-            self.parts.setdefault(node, []).append(_fitting(piece, node))
+            piece = _fitting(piece, node)
+            if place is not None:
+                if node.src:
+                    self.places.setdefault(node, place)
+                if piece.src and not hasattr(piece, "made"):
+                    set_made(piece, (*place[:-1], True))
+            self.parts.setdefault(node, []).append(piece)
 
     def taken(self, node: UOp) -> Any:
         """All that has arrived at a node, now that its users are done; None if nothing has. For members of a group a
         tuple, for results of a call a dictionary."""
         members = self.members.pop(node, None)
-        if members is not None and node.op is ops.CALL:
+        if members is not None and node.op in (ops.CALL, ops.LOOP):
             return members
         if members is not None:
             value = node.src[0] if node.op is ops.FORMULA else node
             return tuple(members.get(i) for i in range(len(value.src)))
         pieces = self.parts.pop(node, None)
-        return None if pieces is None else added(pieces)
+        if pieces is None:
+            return None
+        found = added(pieces)
+        if found.src and not hasattr(found, "made") and (place := getattr(pieces[-1], "made", None)) is not None:
+            set_made(found, place)
+        return found
 
     def pass_on(self, node: UOp, dy: Any) -> None:
         """To the sources, by the rule of the op."""
@@ -118,17 +136,20 @@ class _Walk:
         elif node in self.opened and type(dy) is tuple:
             self.members[node.src[0]] = {i: piece for i, piece in enumerate(dy) if piece is not None}
         else:
-            place = getattr(node, "made", None)
+            place = getattr(node, "made", None) or self.places.get(node)
             for source, piece in zip(node.src, self._given(node, dy), strict=True):
                 if piece is not None:
-                    if place is not None and piece.src and not hasattr(piece, "made"):
-                        set_made(piece, (*place[:-1], True))
-                    self.give(source, piece)
+                    self.give(source, piece, place)
 
     def _given(self, node: UOp, dy: Any) -> Sequence[UOp | None]:
         """What each source gets."""
         if node.op is ops.GROUP:
             return dy  # type: ignore[no-any-return]
+        if node.op is ops.LOOP:
+            first = node.arg.functions + (node.arg.kind == "cond")
+            count = len(smooth_operands(node))
+            places = [place for place in range(first, first + count) if node.src[place] in self.on_path]
+            return loop_gradients(node, dy, places, gradients_of)
         if type(dy) is dict:
             wanted = tuple(place for place, argument in enumerate(node.src[1:]) if argument in self.on_path)
             return [None, *call_gradients(node, dy, wanted, gradients_of)]
@@ -157,8 +178,18 @@ def chosen_source(node: UOp, targets: set[UOp]) -> int:
 def _rule(node: UOp, dy: Any, is_opened: bool) -> Sequence[UOp | None]:
     if not node.src or node.op.opaque:
         return (None,) * len(node.src)
+    if node.op is ops.FORMULA and is_opened:
+        return (dy, *(None for _ in node.src[1:]))
+    if node.dtype.is_complex and is_holomorphic(node):
+        found = _plain_rule(node, conjugate(dy))
+        return tuple([None if piece is None else conjugate(piece) for piece in found])
+    return _plain_rule(node, dy)
+
+
+def _plain_rule(node: UOp, dy: Any) -> Sequence[UOp | None]:
+    """By the rule of its op or formula."""
     if node.op is ops.FORMULA:
-        return (dy, *(None for _ in node.src[1:])) if is_opened else formula_gradients(node, dy)
+        return formula_gradients(node, dy)
     rule = node.op.grad
     if rule is None:
         raise NotSupportedError(

@@ -2,6 +2,7 @@
 
     VIZ=run.trace python train.py                   records
     python -m whit.viz run.trace list               schedules and kernels
+    python -m whit.viz run.trace layers             the model, layer by layer: parameters, time, memory
     python -m whit.viz run.trace top --by bytes     the most expensive kernels: time, bytes or compile
     python -m whit.viz run.trace show k3 --all      a kernel's life: graph, passes, diffs, rules, source, roofline
     python -m whit.viz run.trace memory             over time, the peak and what holds it
@@ -33,6 +34,7 @@ from whit.viz.page.serve import serve
 from whit.viz.perfetto import write_perfetto
 from whit.viz.report.changes import changes_data, changes_text
 from whit.viz.report.effort import effort_data, effort_text
+from whit.viz.report.layers import layers_data, layers_text
 from whit.viz.report.life import PARTS, life_data, life_text
 from whit.viz.report.memory import memory_data, memory_text
 from whit.viz.report.overview import overview_data, overview_text
@@ -41,7 +43,7 @@ from whit.viz.report.search import search_data, search_text
 from whit.viz.report.table import Data, amount, plural, printable
 from whit.viz.report.top import MEASURES, top_data, top_text
 
-COMMANDS = ("list", "top", "show", "memory", "compile", "rule", "grep", "compare")
+COMMANDS = ("list", "layers", "top", "show", "memory", "compile", "rule", "grep", "compare")
 Answer = tuple[Data, str]
 
 
@@ -84,6 +86,9 @@ def answer(options: argparse.Namespace) -> Answer:
         case "list":
             data = overview_data(trace)
             return data, overview_text(data)
+        case "layers":
+            data = layers_data(trace)
+            return data, layers_text(data)
         case "top":
             data = top_data(trace, options.by, options.count)
             return data, top_text(data)
@@ -159,6 +164,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     counted = argparse.ArgumentParser(add_help=False)
     counted.add_argument("-n", "--count", type=_count, default=20, help="how many are shown (20)")
     commands.add_parser("list", parents=[shared], help="schedules and kernels")
+    commands.add_parser("layers", parents=[shared], help="the model as layers: parameters, time and memory of each")
     top = commands.add_parser("top", parents=[shared, counted], help="the most expensive kernels")
     top.add_argument("--by", choices=sorted(MEASURES), default="time", help="(time)")
     show = commands.add_parser("show", parents=[shared], help="the life of a kernel")

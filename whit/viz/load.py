@@ -9,7 +9,7 @@ from typing import Any
 
 from whit.errors import ParseError
 from whit.viz.format import Reading, Record
-from whit.viz.model import Allocation, Copy, Kernel, Pass, Rewriting, Rule, Run, Schedule, Trace
+from whit.viz.model import Allocation, Copy, Kernel, Launch, Layer, Pass, Rewriting, Rule, Run, Schedule, Trace
 
 LARGEST = 1 << 62
 
@@ -48,6 +48,11 @@ class Fields:
     def numbers(self, name: str) -> list[int]:
         """Whole numbers."""
         return [self._int(value, name) for value in self.items(name)]
+
+    def texts(self, name: str, count: int) -> list[str]:
+        """So many texts; empty ones where an older writer did not know the field."""
+        found = [text for text in self.items(name, missing=[]) if isinstance(text, str)]
+        return found if len(found) == count else [""] * count
 
     def rows(self, name: str, *kinds: type) -> list[Any]:
         """Lists of one form."""
@@ -102,6 +107,8 @@ class _Loader:
             "rewrites": self.rewrites,
             "rules": self.rules,
             "names": self.names,
+            "layer": self.layer,
+            "flow": self.flow,
             "run": self.run,
             "copy": self.copy,
             "memory": self.memory,
@@ -230,10 +237,20 @@ class _Loader:
         if schedule is None or not all(isinstance(name, str) for name in found):
             return
         schedule.names = found
+        rows = [f.texts(name, len(found)) for name in ("layers", "phases", "also")]
+        schedule.launches = [Launch(*row) for row in zip(*rows, strict=True)]
         for number, name in zip(schedule.calls, found, strict=False):
             kernel = self.trace.kernels.get(number)
             if kernel is not None and name:
                 kernel.names[name] = None
+
+    def layer(self, f: Fields) -> None:
+        path, rows = f.text("path"), f.rows("parameters", str, str, list, int)
+        parameters = [(name, dtype, [size for size in shape if type(size) is int], n) for name, dtype, shape, n in rows]
+        self.trace.layers[path] = Layer(path, f.text("kind"), parameters)
+
+    def flow(self, f: Fields) -> None:
+        self.trace.flows.update(((source, target), None) for source, target in f.rows("pairs", str, str))
 
     def run(self, f: Fields) -> None:
         moments = self.moments(f)
@@ -241,7 +258,9 @@ class _Loader:
         schedule = self.trace.schedules.get(f.number("schedule"))
         queue = f.text("queue", missing="")
         names = [] if schedule is None else schedule.names
-        self.trace.runs.append(Run(f.number("schedule"), f.number("stack"), f.number("thread"), times, queue, names))
+        run = Run(f.number("schedule"), f.number("stack"), f.number("thread"), times, queue, names)
+        run.launches = [] if schedule is None else schedule.launches
+        self.trace.runs.append(run)
         if schedule is not None:
             schedule.runs += 1
             for number, (start, end) in zip(schedule.calls, times, strict=False):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from whit.engine.report.launch_names import merged
+from whit.engine.report.launch_words import merged
 from whit.errors import MissingError
 
 Counts = dict[int, list[int]]  # rule -> attempts, hits, nanoseconds
@@ -85,8 +85,13 @@ class Kernel:
     names: dict[str, None] = field(default_factory=dict)  # the layers and lines that its launches compute
 
     @property
+    def called(self) -> str:
+        """What its launches compute, without lines: "blocks.*.attn softmax"; its own name where nobody knew."""
+        return merged(name.partition("  ")[0] for name in self.names) or self.name
+
+    @property
     def computes(self) -> str:
-        """Those in short: "blocks.*.attn · softmax  model.py:31"."""
+        """Those in short: "blocks.*.attn softmax  model.py:31"."""
         return merged(self.names)
 
     @property
@@ -119,10 +124,31 @@ class Schedule:
     runs: int = 0
     names: list[str] = field(default_factory=list)  # what its calls compute, as of the last run so far
     rewriting: Rewriting = field(default_factory=Rewriting)
+    launches: list[Launch] = field(
+        default_factory=list
+    )  # what is known of its calls besides, as of the last run so far
 
     @property
     def label(self) -> str:
         return f"s{self.id}"
+
+
+@dataclass(slots=True)
+class Launch:
+    """What is known of one call of a schedule."""
+
+    layer: str  # "blocks.3.attn"
+    phase: str  # "forward", "backward", "step", or ""
+    also: str  # what it computes beside what it is called after
+
+
+@dataclass(slots=True)
+class Layer:
+    """A layer of the model that was recorded."""
+
+    path: str
+    kind: str  # its class
+    parameters: list[tuple[str, str, list[int], int]] = field(default_factory=list)  # name, dtype, shape, bytes
 
 
 @dataclass(slots=True)
@@ -135,6 +161,7 @@ class Run:
     times: list[tuple[int, int]]
     queue: str = ""  # of the device, where it is not the thread
     names: list[str] = field(default_factory=list)  # what its calls compute; none where nobody knew
+    launches: list[Launch] = field(default_factory=list)
 
     @property
     def queue_name(self) -> str:
@@ -182,6 +209,8 @@ class Trace:
     kernels: dict[int, Kernel] = field(default_factory=dict)
     schedules: dict[int, Schedule] = field(default_factory=dict)
     runs: list[Run] = field(default_factory=list)
+    layers: dict[str, Layer] = field(default_factory=dict)
+    flows: dict[tuple[str, str], None] = field(default_factory=dict)  # from one layer to another, in the forward pass
     copies: list[Copy] = field(default_factory=list)
     allocations: list[Allocation] = field(default_factory=list)
     freed_before: list[tuple[int, str, int]] = field(default_factory=list)  # time, device, bytes: from before it began
@@ -201,11 +230,13 @@ class Trace:
         return f"{file.replace(chr(92), '/').rpartition('/')[2]}:{number}"
 
     def find_kernel(self, wanted: str) -> Kernel:
-        """A kernel by `k3`, `3`, or its name."""
+        """A kernel by `k3`, `3`, its name, or what one of its launches is called."""
         number = wanted.removeprefix("k")
         if number.isdecimal() and len(number) < 10 and int(number) in self.kernels:
             return self.kernels[int(number)]
-        named = [kernel for kernel in self.kernels.values() if kernel.name == wanted]
+        known = self.kernels.values()
+        named = [kernel for kernel in known if kernel.name == wanted]
+        named = named or [k for k in known if any(name.partition("  ")[0] == wanted for name in k.names)]
         if len(named) == 1:
             return named[0]
         if named:

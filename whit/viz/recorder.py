@@ -17,6 +17,8 @@ from typing import Any
 
 from whit.config import settings_key
 from whit.engine.report.launch_names import running_names
+from whit.engine.report.launch_words import OUTSIDE, LaunchName
+from whit.engine.report.layers import flows, layer_of, layers
 from whit.ir.op import spell_shape
 from whit.ir.uop import UOp
 from whit.recording import Told, hooks
@@ -54,7 +56,10 @@ class Recorder:
         self._has_run: set[int] = set()  # schedules
         self._schedules: dict[tuple[int, str], int] = {}  # graph of the LINEAR and device -> schedule
         self._by_linear: weakref.WeakKeyDictionary[UOp, dict[str, int]] = weakref.WeakKeyDictionary()
-        self._names: dict[int, tuple[str, ...]] = {}  # schedule -> those of its last run
+        self._names: dict[int, tuple[LaunchName, ...]] = {}  # schedule -> those of its last run
+        self._layers: dict[str, str] = {}  # what was written of layers, by path
+        self._flows: set[tuple[str, str]] = set()  # those that were written
+        self._seen = {path: layer.seen for path, layer in layers.items()}  # before the recording
         self.end_watch: Callable[[], None] = _nothing
         self._begun = 0
         self._flushed = self.start
@@ -152,14 +157,43 @@ class Recorder:
                 self._has_run.add(number)
                 for step, kernel in zip(plan.steps, kernels, strict=False):
                     self._describe(step.function, kernel)
-            if self._names.get(number, ("",) * len(names)) != names:
-                self._names[number] = names
-                self.writer.add(
-                    "names", schedule=number, names=[shortened(name, MOST_NAME_CHARACTERS) for name in names]
-                )
+            if any(names) and self._names.get(number) != names:
+                self._write_names(number, names)
             stack, thread = self._stacks.number(frames), threading.get_native_id()
         fields = {"schedule": number, "stack": stack, "thread": thread, "queue": queue}
         return lambda times: self._write_times("run", times, **fields)
+
+    def _write_names(self, schedule: int, names: tuple[LaunchName, ...]) -> None:
+        """What the launches of a schedule compute, and what is known of their layers by now."""
+        self._write_layers(names)
+        self._names[schedule] = names
+        self.writer.add(
+            "names",
+            schedule=schedule,
+            names=[shortened(str(name), MOST_NAME_CHARACTERS) for name in names],
+            also=[shortened(name.also, MOST_NAME_CHARACTERS) for name in names],
+            layers=[name.layer for name in names],
+            phases=[name.phase for name in names],
+        )
+
+    def _write_layers(self, names: tuple[LaunchName, ...]) -> None:
+        """The layers of these launches and those that have made something in this recording, as far as they are new."""
+        used = {path for name in names for path in _and_around(name.layer)}
+        for path, layer in list(layers.items()):
+            if path not in used and layer.seen == self._seen.get(path):
+                continue
+            known = layer.parameters.items()
+            rows = [[name, dtype, list(shape), nbytes] for name, (dtype, shape, nbytes) in known]
+            text = repr((layer.kind, rows))
+            if self._layers.get(path) != text:
+                self._layers[path] = text
+                self.writer.add("layer", path=path, kind=layer.kind, parameters=rows)
+        pairs = [
+            pair for pair in list(flows) if pair not in self._flows and self._layers.keys() >= set(map(layer_of, pair))
+        ]
+        if pairs:
+            self._flows.update(pairs)
+            self.writer.add("flow", pairs=[list(pair) for pair in pairs])
 
     def copied(self, device: str, what: str, nbytes: int) -> Told:
         """A copy was started; when it began and ended is told later."""
@@ -310,6 +344,14 @@ class KernelLog:
         text = shortened(assembly(), MOST_ASSEMBLY_CHARACTERS) if self._recorder.wants_passes else ""
         fields = {"target": self._target, "code_bytes": len(code), "code_ns": took, "assembly": text}
         self._recorder.compiled(self._number, **self._fields, **fields)
+
+
+def _and_around(path: str) -> list[str]:
+    """A layer, and those that it is in: "a.b" -> "a.b", "a", ""."""
+    if path == OUTSIDE:
+        return []
+    parts = path.split(".") if path else []
+    return [".".join(parts[:count]) for count in range(len(parts), -1, -1)]
 
 
 def _nothing() -> None:

@@ -40,7 +40,7 @@ def test_weakint_has_no_bounds() -> None:
 
 
 def test_numpy_dtypes_have_the_sizes_of_the_dtypes() -> None:
-    for dtype in dtypes.all:
+    for dtype in dtypes.scalars:
         assert numpy_dtype(dtype).itemsize == dtype.itemsize
     assert numpy_dtype(dtypes.bfloat16) == ml_dtypes.bfloat16
     assert numpy_dtype(INDEX).kind == "O"
@@ -692,7 +692,7 @@ def _names(dtype: DType) -> dict[str, Any]:
 
     names: dict[str, Any] = {op.name: function(op) for op in ops.ELEMENTWISE}
     names |= {f"{name}_": names[name] for name in ("and", "or", "not")}
-    names |= {each.name: each for each in (*dtypes.all, INDEX)}
+    names |= {each.name: each for each in (*dtypes.scalars, INDEX)}
     names |= {"sum": along(ops.ADD), "prod": along(ops.MUL), "nan": math.nan, "inf": math.inf}
     names["cast"] = lambda value, target: make(ops.CAST, (operand(value),), target)
     names["bitcast"] = lambda value, target: make(ops.BITCAST, (operand(value),), target)

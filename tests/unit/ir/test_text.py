@@ -23,7 +23,7 @@ from strategies import (
 import whit.ir.text.diff
 import whit.ir.text.parse
 import whit.ir.text.write
-from whit.dtype import DType, dtypes
+from whit.dtype import DType, dtypes, part_dtype
 from whit.errors import ParseError, ShapeError
 from whit.ir import ops
 from whit.ir.args import (
@@ -39,13 +39,16 @@ from whit.ir.args import (
     LaunchArg,
     Layout,
     LeafArg,
+    LoopArg,
     MatrixArg,
     Memory,
     MmaArg,
     Mode,
+    MoveArg,
     ParamArg,
     PrefetchArg,
     RangeKind,
+    RepeatArg,
     SortArg,
     StageArg,
     StoreArg,
@@ -295,6 +298,9 @@ def test_integers_of_thousands_of_digits_are_in_hexadecimal() -> None:
 
 
 def _constants(dtype: DType) -> st.SearchStrategy[UOp]:
+    if dtype.is_complex:
+        parts = floats(part_dtype(dtype))
+        return st.builds(complex, parts, parts).map(lambda value: const(dtype, value))
     values = st.booleans() if dtype.is_bool else floats(dtype) if dtype.is_float else integers(dtype)
     return values.map(lambda value: const(dtype, value))
 
@@ -315,6 +321,8 @@ matrices = (MatrixArg(0, 5, 1, axes=axes, channels=4), MatrixArg(0, 1, 4, 20, 2,
 modes = ((Mode(2, row=1),), (Mode(2, column=1),))
 odd_layout = StageArg(Memory.SHARED, Layout((1, 0), 8, 128), 3)
 condition = make(ops.IF, (r0 < 2,))
+
+step = UOp.group(UOp.param(0, f32, (4, 8)) * const(f32, 2)).function("step")
 
 OF_FLOATS = (ops.FDIV, ops.NORMAL_DIV, ops.POW, ops.LOGADDEXP)
 EXAMPLES = [
@@ -355,6 +363,8 @@ EXAMPLES = [
     make(ops.BLOCK_MMA, (b0, b0, b0, r0, r1, r1, r0, r0), BlockMmaArg("fma", (3, 4, 5), (2, 2, 2), *matrices, *modes)),
     make(ops.BLOCK_STORE, (b0, r0, r1, r1, r0, b0), BlockStoreArg((3, 4), (2, 2), matrices[0], *modes)),
     make(ops.ACROSS, (const(f32, 1), r0), AcrossArg(ops.ADD, 4)),
+    make(ops.LOOP, (step, b0, n), LoopArg("scan", 1, length=None, is_reversed=True)).item(0),
+    make(ops.REPEAT, (step, UOp.param(0, f32, (4, 8))), RepeatArg("scan", (MoveArg(0, 0, 0), MoveArg(1, 2)), 1, (1,))),
     make(ops.ACROSS, (const(f32, 1), r0), AcrossArg(None, 32, 2)),
     make(ops.PREFETCH, (b0, r0), PrefetchArg(128)),
     make(ops.PREFETCH, (b0, r0), PrefetchArg(64, ahead=8192)),
@@ -383,6 +393,7 @@ EXAMPLES = [
     *(x.alu(op, n) for op in ops.ELEMENTWISE if op.least == 2 and op not in OF_FLOATS),
     (~(x < n)).where(x, n),
     const(i32, 3),
+    b0.alu(ops.COMPLEX, b0).alu(ops.REAL) + (b0.alu(ops.COMPLEX, b0) * 2.5j).alu(ops.IMAG),
 ]
 
 
@@ -401,6 +412,7 @@ def test_every_op_is_among_the_examples() -> None:
 def test_every_argument_record_and_enum_is_among_the_examples() -> None:
     arguments = [inner.arg for node in EXAMPLES for inner in node.topological(enter_functions=True)]
     arguments += [arg.layout for arg in arguments if isinstance(arg, StageArg)]
+    arguments += [move for arg in arguments if isinstance(arg, RepeatArg) for move in arg.moves]
     tiles = [arg for arg in arguments if isinstance(arg, BlockMmaArg)]
     arguments += [part for arg in tiles for part in (arg.a, *arg.a.axes, *arg.threads)]
     assert {type(arg) for arg in arguments} >= set(RECORDS.values())

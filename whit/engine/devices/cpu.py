@@ -17,10 +17,12 @@ from time import perf_counter, perf_counter_ns
 from typing import Any
 
 from whit.config import DEBUG
-from whit.engine.compile.compile import CompiledKernel, get_kernels, prepare_pool
+from whit.engine.compile.compile import get_kernels, prepare_pool
+from whit.engine.devices.cpu_loops import Filled, Layout, kernel_count, shares, with_loops
 from whit.engine.devices.device import NOTHING, Calls, Rendering, target_text
 from whit.engine.devices.disk import allocate
-from whit.engine.plan.plan import Plan
+from whit.engine.memory.storage import size_value
+from whit.engine.plan.plan import Plan, kernels_in
 from whit.engine.report.counters import Counts, GlobalCounters
 from whit.engine.report.launch_names import running_names
 from whit.engine.report.show import show_kernel, show_load
@@ -29,12 +31,12 @@ from whit.errors import DeviceError
 from whit.recording import hooks
 from whit.records import dataclass, field
 from whit.runtime.buffer import Buffer
+from whit.runtime.pool.repeat import KINDS
 from whit.runtime.pool.threads import native_call, run_native, thread_count
 from whit.target import host_target, missing_features, parse_target
 
 WORD_BYTES = 8  # bytes
 WORDS_A_LAUNCH = 6  # words of a launch: kernel, buffers, variables, total, chunk, threads
-CHUNKS_A_THREAD = 16  # how finely work is handed out, where there is that much: cores are not equally fast
 CALLED_FROM_PYTHON = 2  # kernels: up to two that have no work for more cores are called without the pool, 0.5 us each
 
 
@@ -52,32 +54,47 @@ class LoadedPlan:
     """A plan with its kernels."""
 
     plan: Plan
-    kernels: tuple[CompiledKernel, ...]
-    places: tuple[int, ...]  # what the pointers are: places in the plan's table of buffers
+    kernels: tuple[Any, ...]  # a CompiledKernel for each step, or a CompiledLoop
+    places: tuple[int, ...]  # what the first pointers are: places in the plan's table of buffers
     variables: tuple[str, ...]  # what the numbers are
     counts: Counts  # of one run
     threads: int  # the most that a kernel uses
+    layout: Layout  # of its loops
+    filled: tuple[Filled, ...]  # words of loops that are addresses
+    records: tuple[int, ...]  # the words where loops begin
     frames: list[Frame] = field(default_factory=list)  # those not in use; `pop` and `append` are atomic
 
     def new_frame(self) -> Frame:
         """A list of launches and its tables."""
-        pointers = array("Q", bytes(len(self.places) * WORD_BYTES))
+        layout = self.layout
+        start = len(self.places)
+        pointers = array("Q", [*[0] * start, *layout.words])
         numbers = array("q", bytes(len(self.variables) * WORD_BYTES))
-        launches = array("Q")
         pointer, number = pointers.buffer_info()[0], numbers.buffer_info()[0]
+        words = pointer + start * WORD_BYTES
+        for word, other in layout.own:
+            pointers[start + word] = words + other * WORD_BYTES
+        for word, first in layout.numbers:
+            pointers[start + word] = number + first * WORD_BYTES
+        launches = array("Q")
+        records = iter(self.records)
+        number += len(layout.variables) * WORD_BYTES
         for step, kernel in zip(self.plan.steps, self.kernels, strict=True):
+            if step.inner:
+                kind = KINDS[step.function.src[0].arg.kind] % (1 << 64)
+                launches.extend((0, words + next(records) * WORD_BYTES, 0, 0, 1, kind))
+                continue
             threads = min(self.threads, kernel.total)
-            launches.extend(
-                (kernel.address, pointer, number, kernel.total, chunk_of(kernel.total, threads), max(threads, 1))
-            )
+            launches.extend((kernel.address, pointer, number, *shares(kernel.total, threads)))
             pointer += len(step.places) * WORD_BYTES
             number += len(kernel.variables) * WORD_BYTES
         return Frame(pointers, numbers, launches)
 
-
-def chunk_of(total: int, threads: int) -> int:
-    """How many iterations a thread takes at once."""
-    return max(total // (max(threads, 1) * CHUNKS_A_THREAD), 1)
+    def set_variables(self, frame: Frame, variables: Mapping[str, int]) -> None:
+        """Tells kernels and loops what variables are."""
+        frame.numbers[:] = array("q", [variables[name] for name in self.variables])
+        for word, size in self.layout.lengths:
+            frame.pointers[len(self.places) + word] = size_value(size, variables)
 
 
 class CpuDevice(Rendering):
@@ -92,18 +109,26 @@ class CpuDevice(Rendering):
     def load(self, plan: Plan) -> LoadedPlan:
         """Compiles what is not compiled yet."""
         start = perf_counter()
-        kernels = get_kernels([step.function for step in plan.steps], self.target, self.is_linked)
+        compiled = get_kernels(kernels_in(plan), self.target, self.is_linked)
+        kernels = with_loops(plan, list(compiled))
         counts = Counts()
         for kernel in kernels:
             counts.add(_counts(kernel))
-        threads = min(thread_count(), max((kernel.total for kernel in kernels), default=1))
-        if self.is_linked and (threads > 1 or len(kernels) > CALLED_FROM_PYTHON):
+        threads = min(thread_count(), max((kernel.total for kernel in compiled), default=1))
+        layout = Layout(threads)
+        records, filled = [], []
+        for step, kernel in zip(plan.steps, kernels, strict=True):
+            if step.inner:
+                record, more = layout.record(step, kernel)
+                records.append(record)
+                filled += more
+        if self.is_linked and (threads > 1 or records or len(kernels) > CALLED_FROM_PYTHON):
             prepare_pool()
-        places = tuple(place for step in plan.steps for place in step.places)
-        variables = tuple(name for kernel in kernels for name in kernel.variables)
+        places = tuple(place for step in plan.steps if not step.inner for place in step.places)
+        variables = (*layout.variables, *(name for kernel in kernels for name in kernel.variables))
         if DEBUG >= 1:
             show_load(self.name, self.target, len(kernels), plan.arena_bytes, perf_counter() - start)
-        return LoadedPlan(plan, kernels, places, variables, counts, threads)
+        return LoadedPlan(plan, kernels, places, variables, counts, threads, layout, tuple(filled), tuple(records))
 
     def run(
         self, loaded: LoadedPlan, buffers: Sequence[Buffer], variables: Mapping[str, int], then: Calls = NOTHING
@@ -121,9 +146,11 @@ class CpuDevice(Rendering):
             frame = loaded.frames.pop()
         except IndexError:
             frame = loaded.new_frame()
-        frame.pointers[:] = array("Q", [addresses[place] for place in loaded.places])
-        if loaded.variables:
-            frame.numbers[:] = array("q", [variables[name] for name in loaded.variables])
+        frame.pointers[: len(loaded.places)] = array("Q", [addresses[place] for place in loaded.places])
+        for word, place, offset in loaded.filled:
+            frame.pointers[len(loaded.places) + word] = addresses[place] + offset
+        if loaded.variables or loaded.layout.lengths:
+            loaded.set_variables(frame, variables)
         if DEBUG >= 2 or hooks.timers():
             self._run_timed(loaded, frame)
             deque(starmap(call, then), maxlen=0)
@@ -189,10 +216,12 @@ class Resident:
         self._addresses = [0] * slots
         self._places: list[list[tuple[int, int]]] = [[] for _ in range(slots)]  # slot -> pointers, bytes after it
         start = self._arena.address
-        for position, place in enumerate(loaded.places):
-            offset = 0
+        count = len(loaded.places)
+        filled = [(count + word, place, offset) for word, place, offset in loaded.filled]
+        for position, place, offset in [*((i, place, 0) for i, place in enumerate(loaded.places)), *filled]:
             if place >= slots + len(plan.temporaries):
-                place, offset = plan.parts[place - slots - len(plan.temporaries)]
+                place, more = plan.parts[place - slots - len(plan.temporaries)]
+                offset += more
             if place < slots:
                 self._places[place].append((position, offset))
             else:
@@ -212,14 +241,14 @@ class Resident:
                     pointers[position] = address + offset
                 addresses[slot] = address
         loaded = self.loaded
-        if loaded.variables:
-            self.frame.numbers[:] = array("q", [variables[name] for name in loaded.variables])
+        if loaded.variables or loaded.layout.lengths:
+            loaded.set_variables(self.frame, variables)
         return True
 
 
 def _launch(loaded: LoadedPlan, frame: Frame, then: Calls) -> None:
     calls: list[tuple[Any, ...]]
-    if loaded.threads > 1 or len(loaded.kernels) > CALLED_FROM_PYTHON:
+    if loaded.threads > 1 or loaded.records or len(loaded.kernels) > CALLED_FROM_PYTHON:
         calls = [native_call(frame.launches.buffer_info()[0], len(loaded.kernels), loaded.threads)]
     else:
         words = frame.launches
@@ -229,9 +258,13 @@ def _launch(loaded: LoadedPlan, frame: Frame, then: Calls) -> None:
     deque(starmap(call, [*calls, *then]), maxlen=0)
 
 
-def _counts(kernel: CompiledKernel) -> Counts:
+def _counts(kernel: Any) -> Counts:
+    """A loop counts the kernels that it has, and the work of all its steps."""
     return Counts(
-        kernel_count=1, global_ops=kernel.ops, bytes_read=kernel.bytes_read, bytes_written=kernel.bytes_written
+        kernel_count=kernel_count(kernel),
+        global_ops=kernel.ops,
+        bytes_read=kernel.bytes_read,
+        bytes_written=kernel.bytes_written,
     )
 
 

@@ -20,6 +20,7 @@ from whit.engine.devices.device import NOTHING, Calls, Rendering
 from whit.engine.plan.plan import Plan
 from whit.engine.report.counters import Counts, GlobalCounters
 from whit.engine.report.launch_names import running_names
+from whit.engine.report.launch_words import LaunchName
 from whit.engine.report.show import show_kernel, show_load
 from whit.engine.report.timings import note_time
 from whit.errors import DeviceError
@@ -205,13 +206,13 @@ class CudaDevice(Rendering):
             gpu.check(function.__name__, code)
         return events
 
-    def _show(self, loaded: LoadedPlan, number: int, seconds: float, label: str) -> None:
+    def _show(self, loaded: LoadedPlan, number: int, seconds: float, launch: LaunchName) -> None:
         """Counts a step that has run, and prints its line."""
         call = loaded.plan.linear.src[number]
         counts = _counts(loaded.kernels[number])
         counts.time_sum_s = seconds
         GlobalCounters.add(self.name, counts)
-        show_kernel(self.name, call.src[0].arg.name, call.src[1:2], counts, seconds, label)
+        show_kernel(self.name, call.src[0].arg.name, call.src[1:2], counts, seconds, launch)
 
     def _unaligned(self, loaded: LoadedPlan, number: int) -> list[Arguments]:
         """The same step without vectors."""

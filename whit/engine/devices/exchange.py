@@ -23,9 +23,8 @@ from whit.runtime import dlpack
 from whit.runtime.buffer import Buffer, has_memory, is_on_host
 
 # DLDataTypeCode -> what it is; the names are those of whit's dtypes, without the size where the code has none
-_CODES = {"int": 0, "uint": 1, "float": 2, "bfloat": 4, "bool": 6}
+_CODES = {"int": 0, "uint": 1, "float": 2, "bfloat": 4, "complex": 5, "bool": 6}
 _SMALL = {"fp8e4m3": 10, "fp8e4m3fnuz": 11, "fp8e5m2": 12, "fp8e5m2fnuz": 13}
-COMPLEX = 5
 
 
 @functools.cache
@@ -88,7 +87,7 @@ def _take(producer: Any) -> tuple[dlpack.Taken, bool]:
 def _import(taken: dlpack.Taken, device: str | None, is_in_order: bool) -> UOp:
     dtype = next((dtype for dtype, kind in _kinds().items() if kind == (taken.code, taken.bits)), None)
     if dtype is None:
-        what = "complex numbers" if taken.code == COMPLEX else f"elements of code {taken.code} with {taken.bits} bits"
+        what = f"elements of code {taken.code} with {taken.bits} bits"
         raise DTypeError(f"from_dlpack: there is no dtype for {what}", fix="Convert the array first.")
     if taken.gpu is not None:
         return _import_from_gpu(taken, dtype, device, is_in_order)

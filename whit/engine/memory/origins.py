@@ -218,7 +218,7 @@ def behind(record: Origins, targets: Iterable[UOp], directly: Iterable[UOp] = ()
 
 def _can_be_asked(node: UOp) -> bool:
     """Whether a tensor that a gradient is asked by may be this node. Constants are everywhere."""
-    return node.dtype.is_float and (node.device is not None or node.op is ops.LEAF)
+    return node.dtype.is_continuous and (node.device is not None or node.op is ops.LEAF)
 
 
 def _shorten_large() -> None:

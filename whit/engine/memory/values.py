@@ -14,7 +14,7 @@ import struct
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from whit.dtype import DType, decode, dtypes
+from whit.dtype import DType, decode, dtypes, part_dtype
 from whit.engine.devices.device import canonicalize
 from whit.engine.devices.disk import allocate
 from whit.engine.memory.storage import _memory, attach, concrete_shape, from_bytes, storage
@@ -110,6 +110,9 @@ def _elements(node: UOp) -> list[Any]:
     """All elements in row-major order, as Python scalars."""
     dtype, memory = node.dtype, _memory(node)
     count = len(memory) // dtype.itemsize
+    if dtype.is_complex:
+        parts = struct.unpack(f"<{2 * count}{part_dtype(dtype).fmt}", memory)
+        return list(map(complex, parts[::2], parts[1::2]))
     if dtype.fmt is not None:
         return list(struct.unpack(f"<{count}{dtype.fmt}", memory))
     words = struct.unpack(f"<{count}{'BH'[dtype.itemsize - 1]}", memory)

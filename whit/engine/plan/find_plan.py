@@ -13,7 +13,7 @@ import os
 import threading
 from collections.abc import Callable
 from time import perf_counter_ns
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from whit.cache import register_cache
 from whit.config import CHECK_PLAN, DEBUG, settings_key
@@ -37,6 +37,9 @@ from whit.ir import ops
 from whit.ir.uop import UOp
 from whit.recording import hooks
 from whit.runtime.buffer import Buffer, has_memory, is_on_host
+
+if TYPE_CHECKING:
+    from whit.engine.report.launch_words import LaunchName
 
 MOST_PLANS = 10_000
 
@@ -138,7 +141,7 @@ def can_lie_in(graph: Parametrised, slot: int, memory: UOp, device: str) -> bool
     return found
 
 
-def call_names(graph: Parametrised, device: str) -> tuple[str, ...]:
+def call_names(graph: Parametrised, device: str) -> tuple[LaunchName, ...]:
     """What the calls of the schedule of a graph compute, for people; nothing where that is not known."""
     return names_of(graph.graph, graph.places, device, lambda each, traced: load_scheduler(device, traced)(each))
 

@@ -68,7 +68,7 @@ def accesses_of_kernel(body: UOp, variables: Variables) -> Accesses:
     if found is None:
         if len(_known) >= MOST_KNOWN_KERNELS:
             _known.clear()
-        found = _known[key] = _find(body, variables)
+        found = _known[key] = (_of_loop if body.op is ops.REPEAT else _find)(body, variables)
     return found
 
 
@@ -89,6 +89,13 @@ def _find(body: UOp, variables: Variables) -> Accesses:
         if value.op is ops.PARAM:
             reads.append(run.access(value))
     return Accesses(tuple(reads), tuple(writes))
+
+
+def _of_loop(body: UOp, variables: Variables) -> Accesses:
+    """All of each operand, by one iteration: what its steps do among themselves is not looked at."""
+    run = _Run(0, frozenset(), variables)
+    operands = [run.access(source) for source in body.src if source.op is ops.PARAM]
+    return Accesses(tuple(operands[body.arg.written :]), tuple(operands[: body.arg.written]))
 
 
 def _is_read(node: UOp) -> bool:

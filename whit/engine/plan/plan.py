@@ -18,6 +18,7 @@ from collections.abc import Iterable
 from math import prod
 from typing import Any
 
+from whit.dtype import dtypes
 from whit.engine.memory.storage import nbytes_of
 from whit.engine.memory.view import view_of_buffer
 from whit.engine.realize.reuse import is_same_element, multiplies_half_precision
@@ -36,7 +37,14 @@ class PlanStep:
     """One kernel call."""
 
     function: UOp  # FUNCTION
-    places: tuple[int, ...]  # of its arguments, in the plan's table
+    places: tuple[int, ...]  # of its arguments, in the plan's table; of a loop, last, of the arena of its steps
+    inner: tuple[Plan, ...] = ()  # of a loop the plans of its schedules, over the params of a step
+
+    @property
+    def repeat(self) -> UOp | None:
+        """The REPEAT of a loop."""
+        (body,) = self.function.src
+        return body if body.op is ops.REPEAT else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +95,9 @@ def make_plan(linear: UOp, slots: int) -> Plan:
     params: list[UOp | None] = [None] * slots
     lives: dict[UOp, list[int]] = {}  # temporary -> first and last step
     listed = [memories_of(call) for call in linear.src]
+    loops = {number: _plans_of_steps(call) for number, call in enumerate(linear.src) if repeat_of(call) is not None}
+    for number, plans in loops.items():
+        listed[number].append((_arena_of(number, plans), 0))
     for number, memories in enumerate(listed):
         for memory, _ in memories:
             if memory.op is ops.PARAM:
@@ -97,16 +108,47 @@ def make_plan(linear: UOp, slots: int) -> Plan:
     where = {temporary.node: slots + i for i, temporary in enumerate(temporaries)}
     parts: dict[tuple[int, int], int] = {}
     steps = []
-    for call, memories in zip(linear.src, listed, strict=True):
+    for number, (call, memories) in enumerate(zip(linear.src, listed, strict=True)):
         places = []
         for memory, start in memories:
             found = memory.arg.slot if memory.op is ops.PARAM else where[memory]
             if start:
                 found = parts.setdefault((found, start), slots + len(temporaries) + len(parts))
             places.append(found)
-        steps.append(PlanStep(call.src[0], tuple(places)))
+        steps.append(PlanStep(call.src[0], tuple(places), loops.get(number, ())))
     arena = max((temporary.offset + temporary.nbytes for temporary in temporaries), default=0)
     return Plan(linear, tuple(params), tuple(steps), tuple(temporaries), tuple(parts), arena)
+
+
+FIRST_ARENA = 1 << 30  # ids of the arenas of loops
+
+
+def repeat_of(call: UOp) -> UOp | None:
+    """The REPEAT that a call of a schedule runs, if it is a loop."""
+    body = call.src[0].src[0]
+    return body if body.op is ops.REPEAT else None
+
+
+def _plans_of_steps(call: UOp) -> tuple[Plan, ...]:
+    repeat = repeat_of(call)
+    assert repeat is not None, "asked of loops only"
+    return tuple([make_plan(each.src[0], len(repeat.arg.moves)) for each in repeat.src if each.op is ops.FUNCTION])
+
+
+def _arena_of(number: int, plans: tuple[Plan, ...]) -> UOp:
+    """A temporary in which those of the steps of a loop lie."""
+    return UOp.buffer(FIRST_ARENA + number, dtypes.uint8, (max(plan.arena_bytes for plan in plans),))
+
+
+def kernels_in(plan: Plan) -> list[UOp]:
+    """The functions of all kernels, those in loops too, each time that a list has them."""
+    found: list[UOp] = []
+    for step in plan.steps:
+        if step.inner:
+            found += [function for inner in step.inner for function in kernels_in(inner)]
+        else:
+            found.append(step.function)
+    return found
 
 
 def _placed(lives: dict[UOp, list[int]], owners: dict[UOp, UOp]) -> list[Temporary]:

@@ -118,9 +118,13 @@ def accesses_of(plan: Plan, slots: Sequence[Hashable] | None = None, arena: Hash
         arguments = [argument for argument in call.src[1:] if argument.op is not ops.BIND]
         written = functions[step.function]
         accesses = []
-        for number, (place, node) in enumerate(zip(step.places, arguments, strict=True)):
+        for number, (place, node) in enumerate(zip(step.places, arguments, strict=False)):
             memory, start = places[place]
             accesses.append(Access(memory, start, start + nbytes_of(node.dtype, node.shape), number in written))
+        for place in step.places[len(arguments) :]:
+            memory, start = places[place]
+            nbytes = max(inner.arena_bytes for inner in step.inner)
+            accesses.append(Access(memory, start, start + nbytes, True))
         found.append(accesses)
     return found
 
@@ -128,6 +132,8 @@ def accesses_of(plan: Plan, slots: Sequence[Hashable] | None = None, arena: Hash
 def written_by(function: UOp) -> set[int]:
     """Which arguments a kernel writes; it may read them, too."""
     (body,) = function.src
+    if body.op is ops.REPEAT:
+        return set(range(body.arg.written))
     return {store.src[0].arg.slot for store in body.src}
 
 

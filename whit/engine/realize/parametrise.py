@@ -47,6 +47,7 @@ SIZED_VIEWS = frozenset({*SPREADS, ops.SHRINK, ops.PAD})
 SPECIAL = frozenset({ops.COPY, ops.AFTER})
 PLAIN_STORE = StoreArg()
 MOST_PARAMS = 100_000
+WEAK = dtypes.weakint  # of sizes, which are known or variables
 NO_WINDOWS: Mapping[UOp, Window] = {}
 Names = Mapping[tuple[str, int], str]  # of a variable and a value, the name of a variable
 NO_NAMES: Names = {}
@@ -148,7 +149,7 @@ class Parametriser:
                     if new[i].op is ops.CONST:
                         if is_varied(node, i, new[i]):
                             new[i] = self.constant(new[i])
-                    elif s.op in SPREADS and not s.dtype.is_float and is_varied(node, i, number := number_of(s)):
+                    elif s.op in SPREADS and not s.dtype.is_continuous and is_varied(node, i, number := number_of(s)):
                         new[i] = self.filled(s, number)
                 done[node] = make(op, tuple(new), node.arg)
             elif op in SPREADS and (number := done[src[0]]).op is ops.CONST and is_varied(node, 0, number):
@@ -162,8 +163,9 @@ class Parametriser:
                 done[node] = done[node.member]
             elif op is ops.RECOMPUTE:
                 done[node] = self.recompute(node)
-            elif op is ops.CALL:
-                done[node] = make(op, tuple([self.constant(s) if s.op is ops.CONST else done[s] for s in src]), None)
+            elif op is ops.CALL or op is ops.LOOP:
+                new = [self.constant(s) if s.op is ops.CONST and s.dtype is not WEAK else done[s] for s in src]
+                done[node] = make(op, tuple(new), node.arg)
             elif op is ops.BIND:
                 done[node] = self.bound(node)
             elif op is ops.AFTER:
@@ -407,7 +409,7 @@ def is_varied(user: UOp, place: int, constant: UOp) -> bool:
     value, dtype = constant.arg, constant.dtype
     if value in COMMON or value != value or dtype.is_bool or dtype is dtypes.weakint or dtype is dtypes.weakfloat:
         return False
-    is_comparison, is_integer, is_nowhere = user.dtype.is_bool, not dtype.is_float, user.device is None
+    is_comparison, is_integer, is_nowhere = user.dtype.is_bool, not dtype.is_continuous, user.device is None
     if is_comparison + is_integer + is_nowhere > 1:
         return False
     return place != 1 or not _is_better_known(user, value)
@@ -415,7 +417,7 @@ def is_varied(user: UOp, place: int, constant: UOp) -> bool:
 
 def _is_better_known(user: UOp, value: float) -> bool:
     """Whether code is better where the second operand is this number: shifts for divisions, and the like."""
-    if user.op is ops.FDIV:
+    if user.op is ops.FDIV and not user.dtype.is_complex:
         return abs(frexp(value)[0]) == 0.5
     if user.op is ops.SUB:  # one instruction less for each packed weight
         return _is_small_integer(user.src[0]) and is_gpu(user.device or "")
@@ -460,7 +462,7 @@ def parametrised(state: Parametriser, graph: UOp, is_named: bool) -> Parametrise
     variables = tuple(state.variables.items())
     bound = {*state.variables, *state.bound_variables}
     unbound = frozenset(state.names - bound)
-    places = places_of(state.done) if watched or is_named else None
+    places = places_of(state.done, state.params) if watched or is_named else None
     assumptions = () if state.assumed is None else tuple(state.assumed.found)
     slots, again = tuple(state.slots), frozenset(state.again)
     return Parametrised(graph, state.outputs, slots, variables, unbound, again, assumptions, places)

@@ -85,6 +85,8 @@ def _is_half_precision_product(node: UOp) -> bool:
 
 
 def _is_same_element(body: UOp, written: int, read: int) -> bool:
+    if body.op is ops.REPEAT:
+        return False
     stores = [store for store in body.src if store.src[0].arg.slot == written]
     if len(stores) != 1 or stores[0].arg.combine is not None:
         return False

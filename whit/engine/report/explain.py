@@ -26,6 +26,7 @@ from whit.engine.realize.parametrise import Parametrised, below, parametrise
 from whit.engine.realize.parametrise_effects import parametrise_effects
 from whit.engine.realize.windows import find_windows
 from whit.engine.report.kernel import KernelReport, spell_bytes, spell_count
+from whit.engine.report.launch_words import NO_NAME, LaunchName
 from whit.engine.report.why_stored import WhyStored, stored_lines
 from whit.ir import ops
 from whit.ir.op import spell_shape
@@ -104,9 +105,9 @@ class Report:
         self.lines.append(f"{title}: {count}, {spell_count(work)} operations, {moved}{least}")
         first: dict[UOp, int] = {}  # the body of a kernel -> the number of the step that was the first with it
         for number, (step, waits) in enumerate(zip(steps, dependencies(accesses_of(plan)), strict=True), 1):
-            self.lines.append(f"  {number}  {step.name}  {step.result}")
+            self.lines.append(f"  {number}  {step.launch.name or step.name}  {step.result}")
             same = first.setdefault(step.body, number)
-            said = [step.label, _waiting(number, waits), step.amounts]
+            said = [*step.where(), _waiting(number, waits), step.amounts]
             if same == number:
                 _, stored = why.calls[number - 1]
                 said += [*stored_lines(stored), *step.reasons, f"{step.bound()}{step.achieved()}" if is_gpu else ""]
@@ -182,13 +183,13 @@ def linear(roots: Sequence[UOp], device: str | None = None) -> UOp:
     return UOp.linear(*calls)
 
 
-def reports(plan: Plan, device: str, labels: Sequence[str] = ()) -> list[KernelReport]:
+def reports(plan: Plan, device: str, launches: Sequence[LaunchName] = ()) -> list[KernelReport]:
     """A report about each step of a plan."""
     found = []
     for number, (step, call) in enumerate(zip(plan.steps, plan.linear.src, strict=True)):
         result = _spelled(call.src[1]) if len(call.src) > 1 else ""
-        label = labels[number] if len(labels) == len(plan.steps) else ""
-        found.append(KernelReport(step.function, device, Device[device].target, result, label=label))
+        launch = launches[number] if len(launches) == len(plan.steps) else NO_NAME
+        found.append(KernelReport(step.function, device, Device[device].target, result, launch=launch))
     return found
 
 

@@ -16,6 +16,7 @@ from typing import Any
 from whit.config import NOOPT
 from whit.engine.compile.compile import get_kernel, known_tuning, prepare_pool
 from whit.engine.devices.device import Device
+from whit.engine.report.launch_words import NO_NAME, LaunchName
 from whit.engine.report.show import UNTILED
 from whit.engine.report.timings import best_time, note_time
 from whit.errors import ArgumentError
@@ -35,12 +36,24 @@ class KernelReport:
     target: Target | None  # None: the interpreter
     result: str  # dtype and shape of what it writes first
     units: str = ""  # of a GPU: what computes, where that is known
-    label: str = ""  # which lines and layers of the program it computes: "blocks.3.attn · softmax  model.py:31"
+    launch: LaunchName = NO_NAME  # what it computes, in the user's words
 
     @property
     def name(self) -> str:
         """As in recordings and under DEBUG."""
         return str(self.function.arg.name)
+
+    @property
+    def label(self) -> str:
+        """What it computes, and in which line of the program: "blocks.3.attn softmax  model.py:31"."""
+        return str(self.launch)
+
+    def where(self) -> list[str]:
+        """The user's line, the name of the code if it is called otherwise, and what else it computes."""
+        if not self.launch:
+            return []
+        lines = [", ".join(filter(None, (self.launch.line, f"kernel {self.name}")))]
+        return [*lines, f"with {self.launch.also}"] if self.launch.also else lines
 
     @property
     def body(self) -> UOp:
@@ -141,7 +154,7 @@ class KernelReport:
     def explain(self) -> str:
         """Tiling, roofline, and what was achieved."""
         where = self.device if self.target is None else f"{self.device} ({self.target})"
-        lines = [f"{self.name} on {where}, {self.result}", *([f"  {self.label}"] if self.label else [])]
+        lines = [f"{self.launch.name or self.name} on {where}, {self.result}", *(f"  {line}" for line in self.where())]
         lines += [f"  {self.amounts}", "tiling:"]
         lines += [f"  {reason}" for reason in self.reasons]
         if self._is_on_gpu:

@@ -1,6 +1,6 @@
 """Which lines and layers of the user's program a kernel computes: names for launches, for people.
 
-    blocks.3.attn · softmax  model.py:31
+    blocks.3.attn softmax  model.py:31
 
 A tensor notes where it was made on its node (`whit.tensor.place`). Nodes of a graph that is run are replaced: buffers
 become params (`parametrise` keeps the places, if somebody wants names), and the scheduler rewrites what is left. So
@@ -9,20 +9,20 @@ laid beside the graph that it was given, and a node that has no place of its own
 
 Names belong to launches. Programs, schedules and kernels are found under what they compute and know nothing of them: 32
 equal layers are one kernel with 32 names. Nothing of this is done before somebody asks, by DEBUG=2, PROFILE, `explain`
-or a recording; these also have the paths of layers, which take long to look up for every tensor.
+or a recording; these also have the paths of layers, which take long to look up for every tensor. How names are put into
+words: `launch_words`; what is known of layers: `layers`.
 """
 
 from __future__ import annotations
 
-import os
-import re
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import CodeType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from whit.cache import register_cache
 from whit.config import DEBUG, settings_key
+from whit.engine.report.layers import note_flow, parameter_path
+from whit.engine.report.user_place import Place, is_step
 from whit.errors import ParseError
 from whit.ir import ops
 from whit.ir.graph import topological
@@ -30,12 +30,9 @@ from whit.ir.record import set_made
 from whit.ir.uop import UOp
 from whit.records import dataclass, field
 
-# The user's code and the offset in it, the function of whit that it called, the path of the layer ("" if nobody wanted
-# to know), and whether this is a gradient of what was made there.
-Place = tuple[CodeType, int, CodeType | None, str, bool]
+if TYPE_CHECKING:
+    from whit.engine.report.launch_words import LaunchName
 
-SHOWN = 2  # names of one kernel
-_MOVES = frozenset({*ops.MOVEMENT, ops.STAGE})  # what computes nothing has no name beside what does
 MOST_TRACED = 256
 watched: list[object] = []  # who wants the paths of layers; nobody: places are lines alone
 
@@ -67,40 +64,6 @@ def _nothing() -> None:
 DEBUG.begin = _begin
 
 
-# ---- places in words
-
-
-def spell_place(place: Place | None) -> str:
-    """A line for messages: "train.py:12", or "?" where it is unknown."""
-    if place is None:
-        return "?"
-    code, offset, *_ = place
-    line = next((line for start, end, line in code.co_lines() if start <= offset < end), None)
-    return f"{code.co_filename.rpartition(os.sep)[2]}:{line or code.co_firstlineno}"
-
-
-def parts_of(place: Place) -> tuple[str, str]:
-    """In which layer, and what was called: "blocks.3.attn", "softmax"; the class of the layer where its path is not
-    known."""
-    code, _, called, path, is_gradient = place
-    what = "" if called is None else _method(called)
-    what = f"gradient of {what}" if is_gradient and what else "gradient" if is_gradient else what
-    where = path or (code.co_qualname.rpartition("<locals>.")[2].rpartition(".")[0])
-    return where, what
-
-
-def _joined(where: str, what: str) -> str:
-    return f"{where} · {what}" if where and what else where or what
-
-
-def _method(called: CodeType) -> str:
-    """ "softmax" of Tensor.softmax, "Linear" of Linear.__call__, "add" of Tensor.__add__."""
-    owner, _, name = called.co_qualname.rpartition(".")
-    if name in ("__call__", "__init__"):
-        return owner.rpartition(".")[2]
-    return name.strip("_")
-
-
 # ---- the places of a graph
 
 
@@ -109,7 +72,8 @@ class Places:
     """Where the nodes of a parametrised graph were made, and the names of the calls of its schedule, once asked for."""
 
     known: Mapping[UOp, Place]
-    names: dict[tuple[Any, ...], tuple[str, ...]] = field(default_factory=dict)
+    memories: Mapping[UOp, UOp]  # what slots hold that is no number: PARAM -> BUFFER, or a part of one
+    names: dict[tuple[Any, ...], tuple[LaunchName, ...]] = field(default_factory=dict)
 
 
 def made(node: UOp) -> Place | None:
@@ -125,14 +89,18 @@ def keep_made(new: UOp, old: UOp) -> UOp:
     return new
 
 
-def places_of(done: Mapping[UOp, UOp]) -> Places:
-    """Those of nodes that have replaced others."""
+def places_of(done: Mapping[UOp, UOp], params: Mapping[UOp, UOp]) -> Places:
+    """Those of nodes that have replaced others; `params`: what slots hold -> the PARAM."""
     known: dict[UOp, Place] = {}
     for old, new in done.items():
         place = made(old)
         if place is not None and new.src:
-            known.setdefault(new, place)  # several are one where they have the same value: the first made it
-    return Places(known)
+            before = known.setdefault(new, place)  # several are one where they have the same value: the first made it
+            if (
+                before[4] and not place[4] and not is_step(place)
+            ):  # but a gradient that needs a value is not what it is known for
+                known[new] = place
+    return Places(known, {param: node for node, param in params.items() if node.op is not ops.CONST})
 
 
 # ---- names of calls
@@ -157,30 +125,55 @@ def note_traced(graph: UOp, device: str, traced: Traced) -> None:
     _traced[graph, device, settings_key()] = tuple(_regions(graph, traced))
 
 
-def names_of(graph: UOp, places: Places | None, device: str, trace: Callable[[UOp, Traced], object]) -> tuple[str, ...]:
+def names_of(
+    graph: UOp, places: Places | None, device: str, trace: Callable[[UOp, Traced], object]
+) -> tuple[LaunchName, ...]:
     """A name for each call of the schedule of a graph; none if nothing is known. `trace` schedules it again."""
     if places is None or not places.known:
         return ()
     key = (graph, device, settings_key())
     found = places.names.get(key[1:])
     if found is None:
+        from whit.engine.report.launch_words import name_of  # lazy: when somebody asks for names
+
         if key not in _traced:
             traced = Traced()
             trace(graph, traced)
             note_traced(graph, device, traced)
         owners = _inherited(graph, places.known)
-        found = places.names[key[1:]] = tuple(_name(region, owners) for region in _traced[key])
+        regions = _traced[key]
+        written = [_parameter(region, owners, places.memories) for region in regions]
+        found = tuple(name_of(region, owners, path) for region, path in zip(regions, written, strict=True))
+        places.names[key[1:]] = found
+        note_flow(graph, owners, places.memories)
     return found
 
 
+def _parameter(region: Sequence[UOp], owners: Mapping[UOp, Place], memories: Mapping[UOp, UOp]) -> str:
+    """The path of the parameter that an optimiser changes here: the one that it reads; "" if none that is known."""
+    for node in reversed(region):
+        place = owners.get(node)
+        if place is None or not is_step(place):
+            continue
+        for source in node.src:
+            while source.op in ops.MOVEMENT or source.op is ops.CAST:
+                source = source.src[0]
+            if path := parameter_path(memories.get(source)):
+                return path
+    return ""
+
+
 def _inherited(graph: UOp, known: Mapping[UOp, Place]) -> dict[UOp, Place]:
-    """A place for each node: that of what uses it, if it has none."""
+    """A place for each node: that of what uses it, if it has none. Of several users it is part of one that is no
+    gradient, if there is such a one: values of the forward pass are used by gradients again."""
     found = dict(known)
     for node in reversed(topological((graph,))):
         place = found.get(node)
         if place is not None:
             for source in node.src:
-                found.setdefault(source, place)
+                before = found.setdefault(source, place)
+                if before[4] and not place[4] and source not in known and not is_step(place):
+                    found[source] = place
     return found
 
 
@@ -198,8 +191,8 @@ def _regions(graph: UOp, traced: Traced) -> Iterable[tuple[UOp, ...]]:
 def _origins(graph: UOp, values: Sequence[tuple[UOp, UOp]]) -> dict[UOp, UOp]:
     """For each node of rewritten values, the node of the graph that it is, or is a part of."""
     given = set(topological((graph,)))
-    wanted = {_memory(store.src[0]): store.src[1] for store in graph.src}
-    stack = [(wanted[memory], value) for target, value in values if (memory := _memory(target)) in wanted]
+    wanted = {_slot(store.src[0]): store.src[1] for store in graph.src}
+    stack = [(wanted[slot], value) for target, value in values if (slot := _slot(target)) in wanted]
     found: dict[UOp, UOp] = {}
     while stack:
         old, new = stack.pop()
@@ -217,50 +210,24 @@ def _origins(graph: UOp, values: Sequence[tuple[UOp, UOp]]) -> dict[UOp, UOp]:
     return found
 
 
-def _memory(target: UOp) -> UOp:
+def _slot(target: UOp) -> int | None:
+    """The slot of the param that a target shows: of complex numbers or, in rewritten graphs, of floats."""
     while target.op is not ops.PARAM and target.src:
         target = target.src[0]
-    return target
-
-
-def _name(region: Sequence[UOp], owners: Mapping[UOp, Place]) -> str:
-    """What a kernel computes: the last of its reductions, and what is stored."""
-    placed = [node for node in region if node in owners and node.op not in _MOVES]
-    placed = placed or [node for node in region if node in owners]
-    reduced = [node for node in placed if node.op is ops.REDUCE]
-    chosen = [*reduced[-1:], *placed[-1:]]
-    names: dict[tuple[str, str], list[str]] = {}  # by line and layer
-    for node in chosen:
-        where, what = parts_of(owners[node])
-        is_file = not owners[node][0].co_filename.startswith("<")  # lines at a prompt say nothing
-        found = names.setdefault((spell_place(owners[node]) if is_file else "", where), [])
-        if what not in found:
-            found.append(what)
-    lines: dict[str, list[str]] = {}
-    for (line, where), whats in names.items():
-        lines.setdefault(line, []).append(_joined(where, " and ".join(filter(None, whats))))
-    return ", ".join(f"{', '.join(filter(None, texts))}  {line}".strip() for line, texts in lines.items())
-
-
-def merged(names: Iterable[str]) -> str:
-    """Names of several launches of one kernel: numbers that differ are left out."""
-    found = list(dict.fromkeys(name for name in names if name))
-    patterns = list(dict.fromkeys(re.sub(r"(?<=\.)\d+(?=\.)|(?<=\.)\d+(?= )|^\d+(?=\.)", "*", name) for name in found))
-    shown = found if len(found) <= 1 else patterns
-    return "; ".join(shown[:SHOWN]) + (f"; and {len(shown) - SHOWN} more" if len(shown) > SHOWN else "")
+    return target.arg.slot if target.op is ops.PARAM else None
 
 
 # ---- launches
 
 
 class _Running(threading.local):
-    names: Callable[[], tuple[str, ...]] | None = None
+    names: Callable[[], tuple[LaunchName, ...]] | None = None
 
 
 _running = _Running()
 
 
-def run_named(names: Callable[[], tuple[str, ...]], run: Callable[..., None], *arguments: Any) -> None:
+def run_named(names: Callable[[], tuple[LaunchName, ...]], run: Callable[..., None], *arguments: Any) -> None:
     """Runs a plan; who is told of it can ask for the names of its calls."""
     before, _running.names = _running.names, names
     try:
@@ -269,7 +236,9 @@ def run_named(names: Callable[[], tuple[str, ...]], run: Callable[..., None], *a
         _running.names = before
 
 
-def running_names(count: int) -> tuple[str, ...]:
+def running_names(count: int) -> tuple[LaunchName, ...]:
     """The names of the calls of the plan that this thread runs; empty ones where nothing is known."""
+    from whit.engine.report.launch_words import NO_NAME  # lazy: as above
+
     names = () if _running.names is None else _running.names()
-    return names if len(names) == count else ("",) * count
+    return names if len(names) == count else (NO_NAME,) * count

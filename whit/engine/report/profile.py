@@ -1,6 +1,7 @@
 """Where the time went: what ran on each device, summed up by kernel and by kind of copy.
 
-    PROFILE=1 python program.py             a table on stderr when the program ends; PROFILE=2: of all kernels
+    PROFILE=1 python program.py             a table on stderr when the program ends; PROFILE=2: of all kernels,
+                                            PROFILE=3: also by name of what was launched
     with Context(PROFILE=1): ...            the same for a block of one thread, at its end
     with whit.profile() as profile: ...     as an object
     print(profile), profile.kernels[0].seconds
@@ -23,8 +24,8 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 from whit.config import PROFILE
-from whit.engine.report.launch_names import merged, running_names, watch
-from whit.errors import ParseError
+from whit.engine.report.launch_names import running_names, watch
+from whit.errors import ArgumentError, ParseError
 from whit.ir.op import spell_shape
 from whit.ir.uop import UOp
 from whit.recording import Told, hooks
@@ -32,8 +33,10 @@ from whit.records import dataclass, field
 
 if TYPE_CHECKING:
     from whit.engine.report.kernel import KernelReport
+    from whit.engine.report.launch_words import LaunchName
 
 ALL = 2  # the level that leaves out nothing
+BY_NAME = 3  # the level that also shows launches by name
 MOST_SPANS = 1 << 16  # intervals that are kept before the earlier half of them is added up
 
 
@@ -77,7 +80,9 @@ class KernelTimes(Times):
 
     @property
     def label(self) -> str:
-        """The lines and layers of the program that it computes: "blocks.*.attn · softmax  model.py:31"."""
+        """The lines and layers of the program that it computes: "blocks.*.attn softmax  model.py:31"."""
+        from whit.engine.report.launch_words import merged  # lazy: few programs are profiled
+
         return merged(self.labels)
 
     @property
@@ -108,6 +113,17 @@ class KernelTimes(Times):
             return None
         rates, cost = self.report.roof[0], self.report.cost
         return cost.limit(rates), cost.seconds(rates) * self.timed / self.seconds
+
+
+@dataclass(slots=True)
+class LaunchTimes(Times):
+    """The launches of one name on one device."""
+
+    device: str = field(kw_only=True)
+    name: str = field(kw_only=True)  # "blocks.3.attn softmax"; of the kernel, where nothing else is known
+    kernel: str = field(kw_only=True)  # the first of those that ran
+    layer: str = field(kw_only=True)
+    phase: str = field(kw_only=True)  # "forward", "backward" or "step"
 
 
 @dataclass(slots=True)
@@ -163,12 +179,18 @@ class Profile:
         self._kernels: dict[tuple[str, UOp], KernelTimes] = {}
         self._steps: dict[tuple[str, UOp], list[KernelTimes]] = {}  # of each plan
         self._copies: dict[tuple[str, str], CopyTimes] = {}
+        self._launches: dict[tuple[str, str], LaunchTimes] = {}
         self._lock = threading.RLock()
 
     @property
     def kernels(self) -> list[KernelTimes]:
         """Kernels by device, those that took longest first."""
         return sorted(self._kernels.values(), key=lambda row: (row.device, -row.seconds))
+
+    @property
+    def launches(self) -> list[LaunchTimes]:
+        """Launches by what they compute, those that took longest first."""
+        return sorted(self._launches.values(), key=lambda row: -row.seconds)
 
     @property
     def copies(self) -> list[CopyTimes]:
@@ -183,11 +205,14 @@ class Profile:
     def __str__(self) -> str:
         return self.text()
 
-    def text(self, most: int | None = None) -> str:
-        """The table, with at most `most` kernels of each device."""
-        from whit.engine.report.profile_table import MOST_KERNELS_SHOWN, table  # lazy: few programs are profiled
+    def text(self, most: int | None = None, by: str = "kernel") -> str:
+        """The table, with at most `most` kernels of each device; `by="name"`: of launches by what they compute."""
+        from whit.engine.report import profile_table  # lazy: few programs are profiled
 
-        return table(self, MOST_KERNELS_SHOWN if most is None else most)
+        tables = {"kernel": profile_table.table, "name": profile_table.name_table}
+        if by not in tables:
+            raise ArgumentError(f"profile: a table by {by!r}", fix='Tables are by "kernel" or by "name".')
+        return tables[by](self, profile_table.MOST_KERNELS_SHOWN if most is None else most)
 
     # ---- what `whit.recording` tells
 
@@ -198,11 +223,24 @@ class Profile:
             if steps is None:
                 calls = zip_longest(plan.linear.src, kernels)
                 steps = self._steps[device, plan.linear] = [self._step(device, *each) for each in calls]
+            launches = []
             for step, name in zip(steps, running_names(len(steps)), strict=True):
                 step.calls += 1
                 if name:
-                    step.labels[name] = None
-        return lambda moments: self._add(device, steps, moments)
+                    step.labels[str(name)] = None
+                launches.append(self._launch(device, step, name))
+        return lambda moments: self._add(device, list(zip(steps, launches, strict=True)), moments)
+
+    def _launch(self, device: str, step: KernelTimes, name: LaunchName) -> LaunchTimes:
+        """The row of what a launch computes, which has been called once more."""
+        called = name.name or step.name
+        row = self._launches.get((device, called))
+        if row is None:
+            row = self._launches[device, called] = LaunchTimes(
+                device=device, name=called, kernel=step.name if name else "", layer=name.layer, phase=name.phase
+            )
+        row.calls += 1
+        return row
 
     def _step(self, device: str, call: UOp, kernel: Any) -> KernelTimes:
         function, *arguments = call.src
@@ -223,7 +261,7 @@ class Profile:
             row = self._copies.setdefault((device, what), CopyTimes(device=device, what=what))
             row.calls += 1
             row.nbytes += nbytes
-        return lambda moments: self._add(device, [row], moments)
+        return lambda moments: self._add(device, [(row,)], moments)
 
     def prepared(self, device: str, start: int, end: int) -> None:
         """A graph was scheduled and compiled."""
@@ -232,11 +270,12 @@ class Profile:
             times.calls += 1
             times.add(end - start)
 
-    def _add(self, device: str, rows: Sequence[Times], moments: list[int]) -> None:
+    def _add(self, device: str, rows: Sequence[tuple[Times, ...]], moments: list[int]) -> None:
         with self._lock:
             spans = self.spans.setdefault(device, Spans())
-            for row, start, end in zip(rows, moments[::2], moments[1::2], strict=True):
-                row.add(end - start)
+            for together, start, end in zip(rows, moments[::2], moments[1::2], strict=True):
+                for row in together:
+                    row.add(end - start)
                 spans.add(start, end)
 
     def finish(self) -> None:
@@ -306,7 +345,10 @@ def _end(found: Profile, level: int) -> None:
 
 def _show(found: Profile, level: int) -> None:
     if found.process == os.getpid():
-        print(found.text(sys.maxsize if level >= ALL else None), file=sys.stderr, flush=True)
+        most = sys.maxsize if level >= ALL else None
+        print(found.text(most), file=sys.stderr, flush=True)
+        if level >= BY_NAME:
+            print(f"\n{found.text(most, by='name')}", file=sys.stderr, flush=True)
 
 
 def _after_fork() -> None:

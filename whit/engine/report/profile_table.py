@@ -3,8 +3,8 @@
     PROFILE: 0.135 s, 20 kernels and 0 copies on CPU
     ...
     CPU (this machine: 22.3 GB/s)
-    total ms    share  calls  mean us  best us  GB/s  TFLOP/s  limit   % of roof  what
-       8.120  100.0 %     20    406.0    390.2  11.8    0.003  memory         53  add_600x1000 float32(600, 1000)
+    total ms    share  calls  mean us  best us  GB/s  TFLOP/s  limit   % of roof  what       result         kernel
+       8.120  100.0 %     20    406.0    390.2  11.8    0.003  memory         53  add  a.py  float32(60000,)  add_60000
     busy 8.120 of 8.402 ms from the first start to the last end, idle 0.282 ms; scheduling and compiling took 98.104 ms
 
 A device that runs nothing has calls, operations and bytes.
@@ -21,8 +21,11 @@ if TYPE_CHECKING:
     from whit.engine.report.profile import CopyTimes, KernelTimes, Profile, Times
 
 MOST_KERNELS_SHOWN = 30  # kernels of a device
-HEADS = ("total ms", "share", "calls", "mean us", "best us", "GB/s", "TFLOP/s", "limit", "% of roof", "what")
-LEFT = ("limit", "what")  # columns of words
+HEADS = (
+    *("total ms", "share", "calls", "mean us", "best us", "GB/s", "TFLOP/s", "limit", "% of roof"),
+    *("what", "result", "kernel"),
+)
+LEFT = ("limit", "what", "result", "kernel")  # columns of words
 
 NOTHING = "nothing ran: work is done when a value is read or realised"
 ONE_BY_ONE = "Kernels were started one by one to be timed: none ran beside another, and replays are faster as a whole."
@@ -50,25 +53,39 @@ def _device(profile: Profile, device: str, kernels: list[KernelTimes], copies: l
     if left := kernels[most:]:
         calls, seconds = sum(row.calls for row in left), sum(row.seconds for row in left)
         what = f"{_count(len(left), 'more kernel')}; PROFILE=2 shows them"
-        rows.append([f"{seconds * 1e3:.3f}", _share(seconds, total), str(calls), *[""] * 6, what])
+        rows.append([f"{seconds * 1e3:.3f}", _share(seconds, total), str(calls), *[""] * 6, what, "", ""])
     rows += [_copy(row, total) for row in copies]
     return [f"{device}{_limits(kernels)}", *_aligned(rows), *_moments(profile, device)]
 
 
+def name_table(profile: Profile, most: int) -> str:
+    """The launches of all devices by what they compute, whatever kernels do it."""
+    launches = profile.launches
+    if not launches:
+        return f"PROFILE: {profile.seconds:.3f} s, {NOTHING}"
+    total = sum(row.seconds for row in launches)
+    rows = [[*_times(row, total), row.name, row.kernel] for row in launches[:most]]
+    if left := launches[most:]:
+        seconds = sum(row.seconds for row in left)
+        calls = str(sum(row.calls for row in left))
+        rows.append([f"{seconds * 1e3:.3f}", _share(seconds, total), calls, "", "", f"{len(left)} more", ""])
+    return "\n".join(_aligned(rows, (*HEADS[:5], "what", "kernel")))
+
+
 def _kernel(row: KernelTimes, total: float) -> list[str]:
-    what = f"{row.name} {row.result}" + (f" of {row.largest}" if row.largest else "")
-    what = f"{row.label}  {what}" if row.label else what
+    result = row.result + (f" of {row.largest}" if row.largest else "")
+    what = [row.label, result, row.name] if row.label else [row.name, result, ""]
     if not row.timed:
-        return ["", "", str(row.calls), *[""] * 6, f"{what}, {row.report.amounts}"]
+        return ["", "", str(row.calls), *[""] * 6, what[0], f"{result}, {row.report.amounts}", what[2]]
     rates = [_rate(row.nbytes / 1e9, row.seconds), _rate(row.ops / 1e12, row.seconds)]
     roof = _roof(row)
     limit = ["", ""] if roof is None else [roof[0], f"{100 * roof[1]:.0f}"]
-    return [*_times(row, total), *rates, *limit, what]
+    return [*_times(row, total), *rates, *limit, *what]
 
 
 def _copy(row: CopyTimes, total: float) -> list[str]:
     rate, what = _rate(row.nbytes / 1e9, row.seconds), f"copy {row.what}, {spell_bytes(row.nbytes)}"
-    return [*_times(row, total), rate, "", "", "", what]
+    return [*_times(row, total), rate, "", "", "", what, "", ""]
 
 
 def _times(row: Times, total: float) -> list[str]:
@@ -104,11 +121,11 @@ def _moments(profile: Profile, device: str) -> list[str]:
     return ["; ".join(found)] if found else []
 
 
-def _aligned(rows: list[list[str]]) -> list[str]:
-    widths = [max(len(cell) for cell in column) for column in zip(HEADS, *rows, strict=True)]
+def _aligned(rows: list[list[str]], heads: tuple[str, ...] = HEADS) -> list[str]:
+    widths = [max(len(cell) for cell in column) for column in zip(heads, *rows, strict=True)]
     lines = []
-    for row in (HEADS, *rows):
-        cells = zip(HEADS, row, widths, strict=True)
+    for row in (heads, *rows):
+        cells = zip(heads, row, widths, strict=True)
         lines.append("  ".join([f"{c:<{w}}" if head in LEFT else f"{c:>{w}}" for head, c, w in cells]).rstrip())
     return lines
 

@@ -1,7 +1,8 @@
 """What DEBUG prints.
 
     DEBUG=1   a line for each schedule that is made ready: device, target, kernels, memory, time
-    DEBUG=2   a line for each kernel: number, device, name, result, time, GFLOP/s, GB/s, memory in use, layer and line
+    DEBUG=2   a line for each launch: number, device, what it computes, result, time, GFLOP/s, GB/s, memory in use, the
+              user's line, the kernel
     DEBUG=3   why values are stored between kernels; how each new kernel is tiled, and why
     DEBUG=4   its source text
     DEBUG=5   the graphs: what is realised, its schedule, each kernel
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from whit.config import DEBUG
 from whit.engine.report.counters import Counts, GlobalCounters
@@ -24,8 +26,12 @@ from whit.ir.op import spell_shape
 from whit.ir.text.write import to_text
 from whit.ir.uop import UOp
 
+if TYPE_CHECKING:
+    from whit.engine.report.launch_words import LaunchName
+
 COLOURS = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
 
+NAME_COLUMNS = 50  # of DEBUG=2
 UNTILED = "loops as they are, on one core: no range suits vector lanes, and there is too little work for more cores"
 
 
@@ -57,18 +63,20 @@ def show_load(device: str, target: object, kernels: int, arena_bytes: int, secon
 
 
 def show_kernel(
-    device: str, name: str, outputs: Sequence[UOp], counts: Counts, seconds: float, label: str = ""
+    device: str, kernel: str, outputs: Sequence[UOp], counts: Counts, seconds: float, launch: LaunchName
 ) -> None:
-    """The line of DEBUG=2. The label says which lines and layers of the program the kernel computes."""
+    """The line of DEBUG=2: first what the launch computes, last the user's line and the name of the kernel."""
     number = GlobalCounters.kernel_count
     first = outputs[0] if outputs else None
     result = "" if first is None else f"{first.dtype.name}{spell_shape(first.shape)}"
     flops = counts.global_ops / max(seconds, 1e-9) / 1e9
     bandwidth = counts.global_mem / max(seconds, 1e-9) / 1e9
     used = GlobalCounters.mem_used / 1e6
-    line = f"*** {device:7s} {number:4d} {_shown(f'{name:32s}', 'cyan')} {result:24s} tm {time_to_str(seconds)}"
+    name = _shown(f"{launch.name or kernel:{NAME_COLUMNS}s}", "cyan")
+    line = f"*** {device:7s} {number:4d} {name} {result:22s} tm {time_to_str(seconds)}"
     line = f"{line} {flops:9.1f} GFLOP/s {bandwidth:7.1f} GB/s  mem {used:9.2f} MB"
-    print(f"{line}  {_shown(label, 'green')}" if label else line, flush=True)
+    end = "  ".join([_shown(launch.line, "green"), kernel] if launch.line else [kernel] if launch else [])
+    print(f"{line}  {end}" if end else line, flush=True)
 
 
 def show_stored(calls: Iterable[tuple[str, Stored]]) -> None:

@@ -144,6 +144,15 @@ def float_value(dtype: DType, value: Any) -> float:
     raise DTypeError(f"const: {value!r} is no {dtype.name}", fix="Give a number.")
 
 
+def complex_value(dtype: DType, value: Any) -> complex:
+    """A number as one of a complex dtype, both parts rounded."""
+    if isinstance(value, complex | float | int):
+        return complex(convert(dtype, value))
+    if hasattr(value, "__complex__"):
+        return complex(convert(dtype, complex(value)))
+    raise DTypeError(f"const: {value!r} is no {dtype.name}", fix="Give a number.")
+
+
 def int_value(dtype: DType, value: Any) -> int | bool:
     """A number as one of an integer or boolean dtype, which it must fit."""
     if dtype is dtypes.void:

@@ -77,6 +77,8 @@ def verify_order(program: UOp) -> None:
 
 def _stage_of_body(body: UOp) -> Stage:
     """The stage of what a schedule calls: a program, another schedule, or a kernel that is not ordered yet."""
+    if body.op is ops.REPEAT:
+        return SCHEDULE
     if body.op is not ops.LINEAR:
         return KERNEL
     return SCHEDULE if all(node.op in _LAUNCHES for node in body.src) else PROGRAM
@@ -247,8 +249,8 @@ _LAUNCHES = frozenset({ops.CALL, ops.COPY})
 
 
 def _schedule_root(root: UOp, nodes: Nodes, stage: Stage) -> Iterator[Problem]:
-    """A schedule is one LINEAR of CALLs and COPYs, or a FUNCTION of one."""
-    if root.op is not ops.LINEAR and root.op is not ops.FUNCTION:
+    """A schedule is one LINEAR of CALLs and COPYs, a REPEAT of such, or a FUNCTION of one."""
+    if root.op not in (ops.LINEAR, ops.FUNCTION, ops.REPEAT):
         yield root, "is no list of calls"
     for node in nodes:
         if node.op is ops.LINEAR:

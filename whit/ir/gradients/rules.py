@@ -208,6 +208,31 @@ def cast(node: UOp, dy: UOp) -> Gradients:
     return (dy.cast(x.dtype),)
 
 
+# ---- complex numbers: the gradient is dL/dre + i dL/dim, so that of what is holomorphic is conj(rule(conj(dy)))
+
+
+def complex_of_parts(node: UOp, dy: UOp) -> Gradients:
+    """re + i im"""
+    return dy.alu(OPS["real"]), dy.alu(OPS["imag"])
+
+
+def real_part(node: UOp, dy: UOp) -> Gradients:
+    """re(z)"""
+    return (dy.alu(OPS["complex"], dy.constant(0.0)),)
+
+
+def imaginary_part(node: UOp, dy: UOp) -> Gradients:
+    """im(z)"""
+    return (dy.constant(0.0).alu(OPS["complex"], dy),)
+
+
+def conjugate(value: UOp) -> UOp:
+    """re - i im; of what is real, itself."""
+    if not value.dtype.is_complex:
+        return value
+    return value.alu(OPS["real"]).alu(OPS["complex"], -value.alu(OPS["imag"]))
+
+
 # ---- movement
 
 

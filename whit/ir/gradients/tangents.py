@@ -48,7 +48,28 @@ def through(node: UOp, tangents: Tangents) -> UOp | None:
 def cast(node: UOp, tangents: Tangents) -> UOp | None:
     """The rounding is passed over; integers have no tangent."""
     (dx,) = tangents
-    return None if dx is None or not node.dtype.is_float else dx.cast(node.dtype)
+    return None if dx is None or not node.dtype.is_continuous else dx.cast(node.dtype)
+
+
+def complex_of_parts(node: UOp, tangents: Tangents) -> UOp | None:
+    """That of the parts."""
+    real, imaginary = tangents
+    known = real if real is not None else imaginary
+    assert known is not None, "a rule is asked where there is a tangent"
+    zero = known.constant(0.0)
+    return (zero if real is None else real).alu(node.op, zero if imaginary is None else imaginary)
+
+
+def real_part(node: UOp, tangents: Tangents) -> UOp | None:
+    """The real part of the tangent."""
+    (dx,) = tangents
+    return None if dx is None else dx.alu(OPS["real"])
+
+
+def imaginary_part(node: UOp, tangents: Tangents) -> UOp | None:
+    """The imaginary part of the tangent."""
+    (dx,) = tangents
+    return None if dx is None else dx.alu(OPS["imag"])
 
 
 def where(node: UOp, tangents: Tangents) -> UOp | None:

@@ -23,7 +23,7 @@ import numpy as np
 from whit.dtype import dtypes
 from whit.errors import ArgumentError, InternalError, ShapeError
 from whit.ir import ops
-from whit.ir.args import Memory
+from whit.ir.args import Memory, RepeatArg
 from whit.ir.graph import topological
 from whit.ir.interpret.frame import Frame
 from whit.ir.interpret.program import run_program
@@ -36,6 +36,8 @@ from whit.ir.interpret.values import (
     dot,
     elementwise,
     mma,
+    numpy_dtype,
+    poison,
     reduce,
     running,
     sort_order,
@@ -95,6 +97,8 @@ def _execute(node: UOp, frame: Frame) -> None:
             _execute(item, frame)
     elif node.op is ops.CALL:
         _call_in_place(node, frame)
+    elif node.op is ops.REPEAT:
+        _repeat_in_place(node, frame)
     else:
         evaluation = _Evaluation(frame)
         evaluation.compute(node)
@@ -136,6 +140,62 @@ def _call_in_place(node: UOp, frame: Frame) -> None:
     _execute(body, _inner_frame(node, given, frame))
     for base, places, array in copies:
         write(frame.leaf(base).reshape(-1), places, array, base.dtype, None)
+
+
+def _repeat_in_place(node: UOp, frame: Frame) -> None:
+    """Schedules again and again; the memory of their params is a part of that of the operands."""
+    arg = node.arg
+    schedules = [source for source in node.src if source.op is ops.FUNCTION]
+    operands = [frame.leaf(source) for source in node.src if source.op is ops.PARAM]
+    if arg.kind == "cond":
+        _step(schedules[0 if operands[arg.decides] else 1], node, operands, 0, 1, frame)
+    elif arg.kind == "while":
+        count = 0
+        body, test = schedules
+        _step(test, node, operands, count, -1, frame)
+        while operands[arg.decides]:
+            _step(body, node, operands, count, -1, frame)
+            count += 1
+            _step(test, node, operands, count, -1, frame)
+        _finish(node, operands, count, -1)
+    else:
+        length = _size(node.src[-1], frame) if arg.length is None else arg.length
+        for step in range(length):
+            _step(schedules[0], node, operands, step, length, frame)
+        _finish(node, operands, length, length)
+
+
+def _step(function: UOp, node: UOp, operands: list[Array], step: int, length: int, frame: Frame) -> None:
+    """One run of a schedule."""
+    (linear,) = function.src
+    inner = Frame({}, frame)
+    for call in linear.src:
+        for param in topological(call.src):
+            if param.op is ops.PARAM:
+                inner.memory[param] = _moved(node.arg, param.arg.slot, operands, step, length)
+            elif param.op is ops.BUFFER:  # of a step alone, whatever it is called
+                inner.memory[param] = poison(param.dtype, tuple([_size(size, frame) for size in param.shape]))
+    _execute(linear, inner)
+
+
+def _moved(arg: RepeatArg, slot: int, operands: list[Array], step: int, length: int) -> Array:
+    """The memory of a param in a step."""
+    move = arg.moves[slot]
+    if step == 0 and move.first >= 0:
+        return operands[move.first]
+    found: Array = operands[move.odd if (length - 1 - step) % 2 else move.even]
+    if not move.is_part:
+        return found
+    place = length - 1 - step if arg.is_reversed else step
+    if move.is_before:
+        place += 1 if arg.is_reversed else -1
+    part: Array = found[place, ...]
+    return part
+
+
+def _finish(node: UOp, operands: list[Array], step: int, length: int) -> None:
+    for target, slot in enumerate(node.arg.finals):
+        operands[target][...] = _moved(node.arg, slot, operands, step, length)
 
 
 def _is_part_of(array: Array, memory: Array) -> bool:
@@ -456,6 +516,46 @@ class _Evaluation:
             self._happens(node, _Write(self.views.base[target], places, content, None))
         return result
 
+    def loop(self, node: UOp, sources: list[Any]) -> tuple[Any, ...]:
+        arg = node.arg
+        functions = node.src[: arg.functions]
+        given = [np.asarray(each.array) for each in sources[arg.functions :]]
+        if arg.kind == "cond":
+            predicate, *operands = given
+            return self._applied(functions[0 if bool(predicate) else 1], operands)
+        if arg.kind == "while":
+            body, test = functions
+            states, constants = given[: arg.carries], given[arg.carries :]
+            while bool(self._applied(test, [*states, *constants])[0].array):
+                states = [each.array for each in self._applied(body, [*states, *constants])]
+            return tuple(map(Value, states))
+        length = arg.length if arg.length is not None else int(given.pop())
+        split = arg.carries + arg.inputs
+        states, inputs, constants = given[: arg.carries], given[arg.carries : split], given[split:]
+        rows: list[Any] = [None] * length
+        for step in reversed(range(length)) if arg.is_reversed else range(length):
+            found = self._applied(functions[0], [*states, *[each[step] for each in inputs], *constants])
+            states = [each.array for each in found[: arg.carries]]
+            rows[step] = [each.array for each in found[arg.carries :]]
+        members = functions[0].src[0].src[arg.carries :]
+        outputs = [self._stacked(member, [row[i] for row in rows]) for i, member in enumerate(members)]
+        return tuple(map(Value, [*states, *outputs]))
+
+    def _applied(self, function: UOp, given: list[Array]) -> tuple[Any, ...]:
+        """The results of a function of several values."""
+        (body,) = function.src
+        inner = Frame({}, self.frame)
+        for node in topological((body,)):
+            if node.op is ops.PARAM:
+                inner.memory[node] = np.array(given[node.arg.slot], order="C")
+        result: tuple[Any, ...] = _Evaluation(inner).compute(body)
+        return result
+
+    def _stacked(self, member: UOp, rows: list[Array]) -> Array:
+        if rows:
+            return np.stack(rows)
+        return np.empty((0, *[_size(size, self.frame) for size in member.shape]), numpy_dtype(member.dtype))
+
 
 _MEANINGS: dict[Op, Callable[[_Evaluation, UOp, list[Any]], Any]] = {
     ops.CONST: _Evaluation.const,
@@ -489,6 +589,7 @@ _MEANINGS: dict[Op, Callable[[_Evaluation, UOp, list[Any]], Any]] = {
     ops.AFTER: _Evaluation.after,
     ops.FUNCTION: _Evaluation.nothing,
     ops.CALL: _Evaluation.call,
+    ops.LOOP: _Evaluation.loop,
 }
 
 

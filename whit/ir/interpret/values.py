@@ -18,7 +18,7 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
-from whit.dtype import DType, convert, dtypes, encode, wrap
+from whit.dtype import DType, convert, dtypes, encode, part_dtype, wrap
 from whit.errors import DTypeError, InternalError, OutOfRangeError
 from whit.ir import ops, scalar
 from whit.ir.args import DotArg
@@ -35,9 +35,11 @@ _NOT_IN_NUMPY = {
     dtypes.fp8e5m2fnuz: ml_dtypes.float8_e5m2fnuz,
     dtypes.weakint: np.object_,
     dtypes.weakfloat: np.float64,
+    dtypes.weakcomplex: np.complex128,
 }
 _STORAGE: dict[DType, np.dtype[Any]] = {
-    dtype: np.dtype(_NOT_IN_NUMPY.get(dtype, dtype.name)) for dtype in (dtypes.weakint, dtypes.weakfloat, *dtypes.all)
+    dtype: np.dtype(_NOT_IN_NUMPY.get(dtype, dtype.name))
+    for dtype in (dtypes.weakint, dtypes.weakfloat, dtypes.weakcomplex, *dtypes.all)
 }
 
 
@@ -61,8 +63,8 @@ def poison(dtype: DType, shape: tuple[int, ...]) -> Array:
     """What memory holds before it is written: NaN, or an integer that stands out."""
     if dtype is dtypes.weakint:
         return np.full(shape, -0x5A5A5A5A5A5A5A5A, object)
-    if dtype.is_float:
-        return np.full(shape, np.nan).astype(numpy_dtype(dtype))
+    if dtype.is_float or dtype.is_complex:
+        return np.full(shape, complex(np.nan, np.nan) if dtype.is_complex else np.nan).astype(numpy_dtype(dtype))
     if dtype.is_bool:
         return np.ones(shape, np.bool_)
     return np.full(shape, np.frombuffer(b"\xa5" * dtype.itemsize, numpy_dtype(dtype))[0])
@@ -102,6 +104,10 @@ def cast(dtype: DType, source: DType, values: Array) -> Array:
     """`whit.dtype.convert` for arrays."""
     if source is dtype:
         return values
+    if dtype.is_complex:
+        return _cast_to_complex(dtype, source, values)
+    if source.is_complex:
+        return values.astype(np.bool_) if dtype.is_bool else cast(dtype, part_dtype(source), values.real)
     if source.is_float:
         return _cast_float(dtype, values.astype(np.float64))
     if source is dtypes.weakint:
@@ -115,6 +121,13 @@ def cast(dtype: DType, source: DType, values: Array) -> Array:
     if dtype.mantissa_bits == 52 or source.bitsize <= 32 or bool(np.all(np.abs(doubles) < 2.0**53)):
         return _rounded(dtype, doubles)
     return _element_by_element(dtype, values)
+
+
+def _cast_to_complex(dtype: DType, source: DType, values: Array) -> Array:
+    """Both parts rounded; of what is real, the imaginary part is 0."""
+    if source.is_complex:
+        return values.astype(numpy_dtype(dtype))
+    return cast(part_dtype(dtype), source, values).astype(numpy_dtype(dtype))
 
 
 def _cast_float(dtype: DType, doubles: Array) -> Array:
@@ -153,13 +166,16 @@ def _fused(dtype: DType, x: Array, y: Array, z: Array) -> Array:
     return _rounded(dtype, np.where(needs_step, np.nextafter(total, np.copysign(np.inf, error)), total))
 
 
+_WIDE = (np.float64, np.complex128)  # what floats, and what complex numbers are computed in
+
+
 def elementwise(op: Op, dtype: DType, operands: Sequence[Array], sources: Sequence[DType]) -> Array:
     """An elementwise op on arrays that broadcast; `sources` are the dtypes of the operands."""
     if op is ops.WHERE:
         return np.asarray(np.where(*operands))  # a choice, not arithmetic: the bits stay
     if op.python is None:
         raise InternalError(f"interpret: the op {op.name} has no meaning in the table")
-    if any(operand.ndim for operand in operands) or dtype.is_float or any(source.is_float for source in sources):
+    if any(operand.ndim for operand in operands) or any(each.is_continuous for each in (dtype, *sources)):
         return _of_arrays(op, dtype, operands, sources)
     # The index arithmetic of programs, on Python's integers themselves: 20 us -> 2 us a node.
     value = op.python(scalar, *(operand.item() for operand in operands))
@@ -174,7 +190,7 @@ def _of_arrays(op: Op, dtype: DType, operands: Sequence[Array], sources: Sequenc
         shape = np.broadcast_shapes(*(operand.shape for operand in operands))
     # NumPy turns 0-d arrays into scalars, and with them weakint into int64; so nothing is 0-d here.
     wide = [
-        np.atleast_1d(operand.astype(np.float64) if source.is_float else operand)
+        np.atleast_1d(operand.astype(_WIDE[source.is_complex]) if source.is_continuous else operand)
         for operand, source in zip(operands, sources, strict=True)
     ]
     if op is ops.FMA and dtype.is_float and dtype.mantissa_bits <= 23:
@@ -189,6 +205,8 @@ def _as_result(op: Op, dtype: DType, result: Array) -> Array:
     """What a meaning gave, in the storage of the node's dtype: rounded or wrapped."""
     if dtype.is_float:
         return _rounded(dtype, result.astype(np.float64, copy=False))
+    if dtype.is_complex:
+        return result.astype(numpy_dtype(dtype))
     if dtype.is_bool or dtype is dtypes.weakint:
         return result.astype(numpy_dtype(dtype))
     if result.dtype == object:

@@ -84,4 +84,6 @@ def written(root: UOp) -> set[UOp]:
             function, *arguments = node.src
             for target in written(function.src[0]):
                 found.append(base.get(arguments[target.arg.slot]) if target.op is ops.PARAM else target)
+        elif node.op is ops.REPEAT:
+            found.extend([source for source in node.src if source.op is ops.PARAM][: node.arg.written])
     return {target for target in found if target is not None}

@@ -224,6 +224,7 @@ FIELD_READERS: dict[str, ReadValue] = {
     "tuple[ParamArg, ...]": lambda line: line.tuple_of(FIELD_READERS["ParamArg"]),
     "tuple[Mode, ...]": lambda line: line.tuple_of(FIELD_READERS["Mode"]),
     "tuple[AxisArg, ...]": lambda line: line.tuple_of(FIELD_READERS["AxisArg"]),
+    "tuple[MoveArg, ...]": lambda line: line.tuple_of(FIELD_READERS["MoveArg"]),
 }
 
 

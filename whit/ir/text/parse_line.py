@@ -172,6 +172,8 @@ class Line:
             if not dtype.is_float or sign:
                 self.unexpected("a float dtype and no sign with the bits of a NaN")
             return const(dtype, self._nan(dtype, int(payload, 16)))
+        if dtype.is_complex:
+            return self._complex(dtype, sign + digits)
         if is_float:
             return _float(dtype, sign + digits)
         if dtype.is_bool or dtype.is_float:
@@ -183,6 +185,11 @@ class Line:
             return int(digits, 16 if "x" in digits else 10)
         except ValueError:
             self.fail("a decimal number of too many digits", "hexadecimal, as 0xff")
+
+    def _complex(self, dtype: DType, digits: str) -> UOp:
+        if not digits.startswith("0x") or int(digits, 16) >= 1 << dtype.bitsize:
+            self.unexpected("the bits of a complex number, as 0x3f800000:complex64")
+        return const_from_bits(dtype, int(digits, 16))
 
     def _nan(self, dtype: DType, bits: int) -> float:
         is_double = dtype in (dtypes.float64, dtypes.weakfloat)

@@ -13,7 +13,7 @@ A line is `name = op operands, field=value`. Effects that nobody refers to have 
 - Names: variables, ranges (`r0`), params (`p0`), buffers (`b3`) and functions have their own, with `.1`, `.2` behind it
   where two differ in something else; all others are numbered.
 - Constants: `3` is a weakint and `1.5` a weakfloat; the others name their dtype (`3:int32`, `-inf:float16`), except
-  `true` and `false`. A NaN with a payload shows its bits: `nan(0x7fc00001):float32`.
+  `true` and `false`. A NaN with a payload shows its bits: `nan(0x7fc00001):float32`. Complex numbers are their bits.
 - Symbolic sizes stand in their place, `shape=(4, n)`; a size that is a constant node is written `4:weakint`.
 - A function is a block `f = function "f" {` ... `}` with names of its own; functions come before their callers.
 - `linear ...` lists every line above it, in order; the loops of such a program are indented.
@@ -262,6 +262,8 @@ def spell_const(node: UOp) -> str:
         return spell_int(value)
     if dtype.is_int:
         return f"{value}:{dtype.name}"
+    if dtype.is_complex:
+        return f"{encode(dtype, value):#x}:{dtype.name}"
     text = repr(value)
     if math.isnan(value):
         text = "nan" if node is const(dtype, math.nan) else f"nan({nan_bits(dtype, value):#x})"

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from whit.dtype import DType, dtypes
+from whit.dtype import DType, dtypes, part_dtype
 from whit.errors import ArgumentError, DTypeError
 from whit.nn.state.archives import LIMIT_BYTES, zip_members
 from whit.nn.state.safetensors import write_safely
@@ -35,6 +35,8 @@ DTYPES: dict[str, DType] = {
     "f2": dtypes.float16,
     "f4": dtypes.float32,
     "f8": dtypes.float64,
+    "c8": dtypes.complex64,
+    "c16": dtypes.complex128,
 }
 NAMES = {dtype: name for name, dtype in DTYPES.items()}
 
@@ -66,7 +68,10 @@ def _load(source: Source) -> Tensor:
     stored = shape[::-1] if is_transposed else shape
     value = source.tensor(start, dtype, stored)
     if order == ">" and dtype.itemsize > 1:
-        value = _swapped(source.tensor(start, dtypes.uint8, (*stored, dtype.itemsize)), dtype)
+        part = part_dtype(dtype)
+        count = dtype.itemsize // part.itemsize
+        value = _swapped(source.tensor(start, dtypes.uint8, (*stored, count, part.itemsize)), part)
+        value = value.view_as_complex() if dtype.is_complex else value.squeeze(-1)
     return value.permute(tuple(reversed(range(len(shape))))) if is_transposed and len(shape) > 1 else value
 
 

@@ -39,6 +39,7 @@ DTYPES: dict[str, DType] = {
     "F64": dtypes.float64,
     "I64": dtypes.int64,
     "U64": dtypes.uint64,
+    "C64": dtypes.complex64,
 }
 NAMES = {dtype: name for name, dtype in DTYPES.items()}
 MOST_HEADER_BYTES = 100_000_000  # bytes, as in the format's own library

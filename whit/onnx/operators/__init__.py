@@ -11,6 +11,7 @@ from whit.onnx.operators import indexing as indexing
 from whit.onnx.operators import learning as learning
 from whit.onnx.operators import linear_algebra as linear_algebra
 from whit.onnx.operators import losses as losses
+from whit.onnx.operators import microsoft as microsoft
 from whit.onnx.operators import movement as movement
 from whit.onnx.operators import normalisation as normalisation
 from whit.onnx.operators import pictures as pictures

@@ -42,32 +42,37 @@ def selu(node: Node, x: Tensor) -> Tensor:
     """gamma * elu(x)."""
     alpha, gamma = (1.6732, 1.0507) if node.version < 6 else (1.67326319217681884765625, 1.05070102214813232421875)
     alpha, gamma = node.get("alpha", alpha), node.get("gamma", gamma)
-    return gamma * (x <= 0).where(alpha * x.minimum(0).expm1(), x)
+    result: Tensor = gamma * (x <= 0).where(alpha * x.minimum(0).expm1(), x)
+    return result
 
 
 @operator("ThresholdedRelu", since=(10, 22))
 def thresholded_relu(node: Node, x: Tensor) -> Tensor:
     """x above alpha, else zero."""
-    return (x > node.get("alpha", 1.0)).where(x, 0)
+    result: Tensor = (x > node.get("alpha", 1.0)).where(x, 0)
+    return result
 
 
 @operator("Shrink", since=(9,))
 def shrink(node: Node, x: Tensor) -> Tensor:
     """Towards zero by `bias`, and zero between -lambd and lambd."""
     bias, limit = node.get("bias", 0.0), node.get("lambd", 0.5)
-    return (x < -limit).where(x + bias, (x > limit).where(x - bias, 0)).cast(x.dtype)
+    result: Tensor = (x < -limit).where(x + bias, (x > limit).where(x - bias, 0)).cast(x.dtype)
+    return result
 
 
 @operator("HardSigmoid", since=(1, 6, 22))
 def hard_sigmoid(node: Node, x: Tensor) -> Tensor:
     """alpha * x + beta between 0 and 1."""
-    return (x * node.get("alpha", 0.2) + node.get("beta", 0.5)).clip(0, 1)
+    result: Tensor = (x * node.get("alpha", 0.2) + node.get("beta", 0.5)).clip(0, 1)
+    return result
 
 
 @operator("Swish", since=(24,))
 def swish(node: Node, x: Tensor) -> Tensor:
     """x * sigmoid(alpha * x)."""
-    return x * (x * node.get("alpha", 1.0)).sigmoid()
+    result: Tensor = x * (x * node.get("alpha", 1.0)).sigmoid()
+    return result
 
 
 @operator("Gelu", since=(20,))

@@ -49,7 +49,8 @@ def _transposed_pads(node: Node, space: tuple[int, ...], window: Window) -> list
             before, after = (0, 0) if how == "VALID" else window.pads[i]
             pairs.append((before, after - extra[i]))
             continue
-        before = total // 2 if how == "SAME_UPPER" else total - total // 2
+        cut = max(total, 0)  # what is asked for beyond the whole result is added at the end
+        before = cut // 2 if how == "SAME_UPPER" else cut - cut // 2
         pairs.append((before, total - before - extra[i]))
     return pairs
 
@@ -154,4 +155,5 @@ def _read(image: Tensor, row: Tensor, column: Tensor) -> Tensor:
     place = row.clip(0, height - 1).cast(dtypes.int64) * width + column.clip(0, width - 1).cast(dtypes.int64)
     flat = place.reshape((count, 1, place.numel() // count)).expand((count, channels, place.numel() // count))
     pixels = image.reshape((count, channels, height * width)).gather(2, flat)
-    return inside.unsqueeze(1).where(pixels.reshape((count, channels, *row.shape[1:])), 0)
+    result: Tensor = inside.unsqueeze(1).where(pixels.reshape((count, channels, *row.shape[1:])), 0)
+    return result

@@ -40,7 +40,8 @@ def constant_of_shape(node: Node, shape: Value) -> Tensor:
     sizes, given = tuple(host_int_list(shape)), node.get("value")
     if given is None:
         return Tensor.zeros(*sizes, dtype=dtypes.float32)
-    return as_tensor(given).reshape((1,) * len(sizes)).expand(sizes)
+    result: Tensor = as_tensor(given).reshape((1,) * len(sizes)).expand(sizes)
+    return result
 
 
 @operator("Range", since=(11, 27), host=(0, 1, 2))
@@ -51,7 +52,8 @@ def range_(node: Node, start: Value, limit: Value, delta: Value) -> Tensor:
     first, last, step = (host_array(x).reshape(-1)[0].item() for x in (start, limit, delta))
     count = max(math.ceil((last - first) / step), 0)
     wide = dtypes.int64 if dtype.is_int else dtypes.float64 if dtype is dtypes.float64 else dtypes.float32
-    return (Tensor.arange(count, dtype=wide) * step + first).cast(dtype)
+    result: Tensor = (Tensor.arange(count, dtype=wide) * step + first).cast(dtype)
+    return result
 
 
 @operator("EyeLike", since=(9, 22))

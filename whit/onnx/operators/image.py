@@ -191,7 +191,8 @@ def max_roi_pool(node: Node, x: Tensor, rois: Tensor) -> Tensor:
             pictures = seen.reshape((count, 1, 1, bins, -1)).where(pictures.unsqueeze(3), lowest).max(4)
         else:
             pictures = seen.reshape((count, 1, bins, -1, 1)).where(pictures.unsqueeze(2), lowest).max(3)
-    return (pictures == lowest).where(0, pictures)
+    result: Tensor = (pictures == lowest).where(0, pictures)
+    return result
 
 
 # ---- boxes

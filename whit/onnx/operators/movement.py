@@ -166,8 +166,11 @@ def slice_(
 
 
 def _python_slice(start: int, stop: int, step: int, size: int) -> slice:
-    """What is below -size with a negative step means before the first element, which Python says by None."""
-    begin, end, step = slice(start, stop, step).indices(size)
+    """Limits brought inside as the standard says: a step back begins at an element, even if `start` is before all."""
+    begin, end = (number + size if number < 0 else number for number in (start, stop))
+    if step > 0:
+        return slice(min(max(begin, 0), size), min(max(end, 0), size), step)
+    begin, end = min(max(begin, 0), size - 1), min(max(end, -1), size - 1)
     return slice(begin, None if end < 0 else end, step)
 
 

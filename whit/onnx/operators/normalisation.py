@@ -80,7 +80,8 @@ def rms_normalisation(node: Node, x: Tensor, scale: Tensor) -> Tensor:
     axes = tuple(range(axis_of(node, x, -1), x.ndim))
     wide = x.cast(dtype_of(int(node.get("stash_type", 1))))
     inverse = (wide.square().mean(axes, True) + node.get("epsilon", 1e-5)).rsqrt()
-    return ((wide * inverse).cast(scale.dtype) * scale).cast(scale.dtype)
+    result: Tensor = ((wide * inverse).cast(scale.dtype) * scale).cast(scale.dtype)
+    return result
 
 
 @operator("LpNormalization", since=(1, 22))
@@ -109,4 +110,5 @@ def local_response_normalisation(node: Node, x: Tensor) -> Tensor:
     total = padded[:, : x.shape[1]]
     for i in range(1, size):
         total = total + padded[:, i : i + x.shape[1]]
-    return x / (node.get("bias", 1.0) + node.get("alpha", 1e-4) / size * total) ** node.get("beta", 0.75)
+    result: Tensor = x / (node.get("bias", 1.0) + node.get("alpha", 1e-4) / size * total) ** node.get("beta", 0.75)
+    return result

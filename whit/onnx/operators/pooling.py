@@ -82,7 +82,8 @@ def lp_pool(node: Node, x: Tensor) -> Tensor:
     pads = window.rounded_up(x.shape[2:]) if node.get("ceil_mode", 0) else window.pads
     powers = (x.abs() ** p).pad([(0, 0), (0, 0), *pads])
     mean = powers.avg_pool2d(kernel_size=window.kernel, stride=window.strides, dilation=window.dilations)
-    return (mean * math.prod(window.kernel)) ** (1 / p)
+    result: Tensor = (mean * math.prod(window.kernel)) ** (1 / p)
+    return result
 
 
 def _space(x: Tensor) -> tuple[int, ...]:
@@ -97,7 +98,8 @@ unary("GlobalMaxPool", lambda x: x.max(_space(x), True), (1, 22))
 def global_lp_pool(node: Node, x: Tensor) -> Tensor:
     """The norm of each channel."""
     p = node.get("p", 2)
-    return (x.abs() ** p).sum(_space(x), True) ** (1 / p)
+    result: Tensor = (x.abs() ** p).sum(_space(x), True) ** (1 / p)
+    return result
 
 
 @operator("MaxUnpool", since=(9, 11, 22), host=(2,))

@@ -63,6 +63,7 @@ class Step:
     hidden: int
     reset_after: bool  # of a GRU: the reset gate works on the product (linear_before_reset)
     coupled: bool  # of an LSTM: the forget gate is 1 - the input gate (input_forget)
+    rounds: bool = False  # of an LSTM: the state is rounded to 256 steps of its range, as a product of bytes wants it
 
     def __call__(self, live: Tensor | None, inputs: Tensor, *rest: Tensor | None) -> list[Tensor]:
         """(live, inputs, states, weight, bias, peepholes): output and next states; states of ended rows stay."""
@@ -82,6 +83,15 @@ class Step:
     def bounded(self, x: Tensor) -> Tensor:
         """Between -clip and clip, if there is one."""
         return x.clip(-self.clip, self.clip) if self.clip else x
+
+
+def in_bytes(x: Tensor) -> Tensor:
+    """A tensor as it is after it was quantised to bytes, by its own range and 0, and back."""
+    low, high = x.min().minimum(0), x.max().maximum(0)
+    scale = (high - low) / 255
+    scale = (scale == 0).where(1.0, scale)
+    zero = (-low / scale).round().clip(0, 255)
+    return ((x / scale).round().add(zero).clip(0, 255) - zero) * scale
 
 
 def _rnn(step: Step, inputs: Tensor, states: list[Tensor], weight: Tensor, *_: Tensor | None) -> list[Tensor]:
@@ -116,7 +126,7 @@ def _lstm(
 ) -> list[Tensor]:
     (h, c), size = states, step.hidden
     gate, change, give = step.activations
-    take, out, forget, new = (inputs + h @ weight).split(size, dim=1)
+    take, out, forget, new = (inputs + (in_bytes(h) if step.rounds else h) @ weight).split(size, dim=1)
     if peepholes is not None:
         seen = peepholes.split(size, dim=0)
         take, forget = take + seen[0] * c, forget + seen[2] * c
@@ -212,6 +222,7 @@ def _recur(node: Node, x: Tensor, layer: Layer, first: Sequence[Tensor | None]) 
     lengths = layer.lengths
     batch_first, direction = bool(node.get("layout", 0)), node.get("direction", "forward")
     x = x.transpose(0, 1) if batch_first else x
+    x = in_bytes(x) if node.domain == "com.microsoft" else x
     directions, hidden = int(layer.w.shape[0]), int(layer.r.shape[2])
     live = None
     if lengths is not None:
@@ -227,6 +238,7 @@ def _recur(node: Node, x: Tensor, layer: Layer, first: Sequence[Tensor | None]) 
             hidden,
             bool(node.get("linear_before_reset", 0)),
             bool(node.get("input_forget", 0)),
+            node.domain == "com.microsoft",
         )
         states = [_first_state(state, i, x, hidden, batch_first) for state in first]
         source = _turned(x, lengths) if backwards else x

@@ -84,7 +84,8 @@ def _place(node: Node, x: Tensor, find: Callable[..., Tensor]) -> Tensor:
     axis, keep = axis_of(node, x, 0), bool(node.get("keepdims", 1))
     if not node.get("select_last_index", 0):
         return find(x, axis, keep).cast(dtypes.int64)
-    return (x.shape[axis] - 1 - find(x.flip(axis), axis, keep)).cast(dtypes.int64)
+    result: Tensor = (x.shape[axis] - 1 - find(x.flip(axis), axis, keep)).cast(dtypes.int64)
+    return result
 
 
 @operator("ArgMax", since=(1, 11, 12, 13))

@@ -5,6 +5,7 @@ Positions and weights are worked out on the host, in float64; a kernel reads and
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any, Final
 
@@ -51,7 +52,9 @@ def _coordinates(axis: Axis, how: str) -> Array:
     return (new + 0.5) / axis.scale - 0.5
 
 
-def _nearest(place: Array, how: str) -> Array:
+def _nearest(place: Array, how: str, scale: float) -> Array:
+    if how == "simple":
+        return numpy.ceil(place) if scale < 1 else numpy.floor(place)
     if how == "floor":
         return numpy.floor(place)
     if how == "ceil":
@@ -70,7 +73,8 @@ def _taps(node: Node, axis: Axis, place: Array) -> tuple[Array, Array]:
     """(outputs, taps): positions, some outside, and their weights."""
     mode = node.get("mode", "nearest")
     if mode == "nearest":
-        return _nearest(place, node.get("nearest_mode", "round_prefer_floor"))[:, None], numpy.ones((len(place), 1))
+        found = _nearest(place, node.get("nearest_mode", "round_prefer_floor"), axis.scale)
+        return found[:, None], numpy.ones((len(place), 1))
     stretch = min(axis.scale, 1.0) if node.get("antialias", 0) else 1.0
     reach = (1 if mode == "linear" else 2) / stretch
     first = numpy.floor(place - reach) + 1
@@ -112,12 +116,11 @@ def _resized(node: Node, x: Tensor, at: int, axis: Axis) -> Tensor:
 def _weighted(x: Tensor, at: int, index: Array, weights: Array) -> Tensor:
     shape = [1] * x.ndim
     shape[at] = len(index)
-    total = None
+    parts = []
     for tap in range(index.shape[1]):
         weight = Tensor(weights[:, tap], device=x.device).cast(x.dtype).reshape(shape)
-        part = x.index_select(at, Tensor(index[:, tap].copy(), device=x.device)) * weight
-        total = part if total is None else total + part
-    return total
+        parts.append(x.index_select(at, Tensor(index[:, tap].copy(), device=x.device)) * weight)
+    return functools.reduce(lambda a, b: a + b, parts)
 
 
 def _sizes(node: Node, space: list[int], sizes: list[int]) -> tuple[list[int], list[float]]:
@@ -167,7 +170,7 @@ def _resize(node: Node, x: Tensor, chosen: tuple[int, ...], axes: list[Axis]) ->
 @operator("Upsample", since=(7, 9), host=(1,))
 @operator("Resize", since=(10,), host=(1,))
 def upsample(node: Node, x: Tensor, scales: Value = None) -> Tensor:
-    """The older form: positions are divided by the scale; the nearest is the one before."""
+    """The older form: positions are divided by the scale; the nearest is the one before, or of fewer the one after."""
     factors = [float(number) for number in node.get("scales")] if scales is None else host_float_list(scales)
     old = Node(
         node.op_type,
@@ -175,7 +178,7 @@ def upsample(node: Node, x: Tensor, scales: Value = None) -> Tensor:
         node.version,
         node.name,
         node.outputs,
-        {"mode": node.get("mode", "nearest"), "nearest_mode": "floor", "coordinate_transformation_mode": "asymmetric"},
+        {"mode": node.get("mode", "nearest"), "nearest_mode": "simple", "coordinate_transformation_mode": "asymmetric"},
     )
     axes = _axes(old, [int(n) for n in x.shape], None, factors, None)
     return _resize(old, x, tuple(range(x.ndim)), axes)
@@ -185,4 +188,5 @@ def upsample(node: Node, x: Tensor, scales: Value = None) -> Tensor:
 def upsample_images(node: Node, x: Tensor) -> Tensor:
     """Version 1: one scale for the height and one for the width."""
     scales = [1.0, 1.0, float(node.get("height_scale")), float(node.get("width_scale"))]
-    return upsample(node, x, numpy.array(scales))
+    result: Tensor = upsample(node, x, numpy.array(scales))
+    return result

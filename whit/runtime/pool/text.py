@@ -3,11 +3,11 @@
     void whit_run(pool *, launch *, int64_t count)      runs a list of launches, one after another
     void *whit_worker(pool *)                           the life of a worker: waits, helps, waits; never returns
 
-A launch is {kernel, buffers, variables, total, chunk, threads}. With more than one thread its range 0 .. total is
-handed out in chunks: everybody adds to one counter and runs what lies between the old and the new value. The caller
-publishes a job, works like everybody else, closes the job when nothing is left, and waits only for workers that are
-inside it. A worker that wakes up late finds the job closed, so that nobody waits for it. A second caller, from another
-thread, finds the pool busy and runs its launches alone.
+A launch is {kernel, buffers, variables, total, chunk, threads}; with less than no threads a loop (`repeat`). With more
+than one thread its range 0 .. total is handed out in chunks: everybody adds to one counter and runs what lies between
+the old and the new value. The caller publishes a job, works like everybody else, closes the job when nothing is left,
+and waits only for workers that are inside it. A worker that wakes up late finds the job closed, so that nobody waits
+for it. A second caller, from another thread, finds the pool busy and runs its launches alone.
 
 `state` of a job is one word: the number of workers inside, a bit that says it is open, and a serial number above them
 which makes a worker's compare-and-exchange fail if the job it looked at is over. Whoever has nothing to do looks at a
@@ -18,6 +18,7 @@ word `spins` times and then sleeps on it (futex): workers on `generation`, which
 from __future__ import annotations
 
 from whit.runtime.pool.kernels import KERNELS
+from whit.runtime.pool.repeat import REPEAT
 from whit.target import Target
 
 # Places in the pool, in bytes. What different threads write lies on different cache lines.
@@ -44,27 +45,35 @@ define internal void @alone(ptr %launch) nounwind {
 
 _RUN_ALONE = """
 define void @whit_run(ptr %pool, ptr %launches, i64 %count) nounwind {
-entry:
-  %any = icmp sgt i64 %count, 0
-  br i1 %any, label %loop, label %end
-loop:
-  %i = phi i64 [ 0, %entry ], [ %next, %loop ]
-  %launch = getelementptr [48 x i8], ptr %launches, i64 %i
+  call void @list(ptr %pool, ptr %launches, i64 %count, i1 false)
+  ret void
+}
+
+define internal void @together(ptr %pool, ptr %launch) nounwind {
   call void @alone(ptr %launch)
-  %next = add nuw nsw i64 %i, 1
-  %more = icmp slt i64 %next, %count
-  br i1 %more, label %loop, label %end
-end:
   ret void
 }
 """
 
 _RUN = f"""
 define void @whit_run(ptr %pool, ptr %launches, i64 %count) nounwind {{
-entry:
   %busy = getelementptr i8, ptr %pool, i64 {BUSY}
   %taken = cmpxchg ptr %busy, i32 0, i32 1 acquire monotonic
   %mine = extractvalue {{ i32, i1 }} %taken, 1
+  call void @list(ptr %pool, ptr %launches, i64 %count, i1 %mine)
+  br i1 %mine, label %release, label %out
+release:
+  store atomic i32 0, ptr %busy release, align 4
+  br label %out
+out:
+  ret void
+}}
+
+"""
+
+_LIST = """
+define internal void @list(ptr %pool, ptr %launches, i64 %count, i1 %mine) nounwind {
+entry:
   %any = icmp sgt i64 %count, 0
   br i1 %any, label %loop, label %end
 loop:
@@ -76,6 +85,12 @@ loop:
   %chunk = load i64, ptr %at4, align 8
   %at5 = getelementptr i8, ptr %launch, i64 40
   %threads = load i64, ptr %at5, align 8
+  %is_loop = icmp slt i64 %threads, 0
+  br i1 %is_loop, label %repeated, label %kernel
+repeated:
+  call void @repeat(ptr %pool, ptr %launch, i1 %mine)
+  br label %done
+kernel:
   %many = icmp sgt i64 %threads, 1
   %parts = icmp sgt i64 %total, %chunk
   %worth = and i1 %many, %parts
@@ -92,14 +107,11 @@ done:
   %more = icmp slt i64 %next, %count
   br i1 %more, label %loop, label %end
 end:
-  br i1 %mine, label %release, label %out
-release:
-  store atomic i32 0, ptr %busy release, align 4
-  br label %out
-out:
   ret void
-}}
+}
+"""
 
+_TOGETHER = f"""
 define internal void @together(ptr %pool, ptr %launch) nounwind {{
 entry:
   %generation = getelementptr i8, ptr %pool, i64 {GENERATION}
@@ -290,7 +302,7 @@ def pool_text(target: Target) -> str:
     """The module for a target. Only Linux has workers; elsewhere everything runs on the calling thread."""
     head = f'; thread pool for {target}\ntarget triple = "{target.triple}"\n' + KERNELS
     if target.system != "linux":
-        return head + _FIRST_OTHER + _SEQUENTIAL + _RUN_ALONE
+        return head + _FIRST_OTHER + _SEQUENTIAL + _RUN_ALONE + _LIST + REPEAT
     name, argument = _PAUSE[target.family]
     leaves = f"""
 define internal void @futex(ptr %word, i32 %what, i32 %value) nounwind {{
@@ -308,4 +320,4 @@ define internal void @relax() nounwind {{
 declare void @{name}({argument.partition(" ")[0]})
 declare i64 @syscall(i64, ...)
 """
-    return head + _FIRST_OTHER + _SEQUENTIAL + _RUN + leaves
+    return head + _FIRST_OTHER + _SEQUENTIAL + _RUN + _LIST + REPEAT + _TOGETHER + leaves

@@ -9,7 +9,7 @@ the side of the file.
 
 from __future__ import annotations
 
-from whit.dtype import DType, dtypes
+from whit.dtype import DType, dtypes, part_dtype
 from whit.engine.devices.device import is_disk
 from whit.errors import ArgumentError, ShapeError
 from whit.ir import ops
@@ -17,6 +17,7 @@ from whit.ir.op import Shape, spell_shape
 from whit.ir.uop import UOp, const
 from whit.tensor.core import without_views
 from whit.tensor.engine import bitcast_view, realize
+from whit.tensor.graphs.complex_functions import as_parts, from_parts
 
 _BITS = {1: dtypes.uint8, 2: dtypes.uint16, 4: dtypes.uint32, 8: dtypes.uint64}
 
@@ -28,6 +29,8 @@ def bitcast(node: UOp, dtype: DType, made: str) -> UOp:
     shape = _shape(node, dtype, made)
     if is_disk(node.device):
         return _in_file(node, dtype, made)
+    if dtype.is_complex or node.dtype.is_complex:
+        return _of_complex(node, dtype, shape, made)
     if dtype.bitsize == node.dtype.bitsize:
         return node.bitcast(dtype)
     if dtype.is_bool or node.dtype.is_bool:
@@ -40,6 +43,16 @@ def bitcast(node: UOp, dtype: DType, made: str) -> UOp:
     if dtype.itemsize < node.dtype.itemsize:
         return _split(bits, dtype, shape)
     return _joined(bits, dtype, shape)
+
+
+def _of_complex(node: UOp, dtype: DType, shape: Shape, made: str) -> UOp:
+    """By way of the floats that complex numbers are."""
+    if node.dtype.is_complex:
+        parts = as_parts(node)
+        node = parts.reshape((*node.shape[:-1], 2 * node.shape[-1])) if node.shape else parts
+    if not dtype.is_complex:
+        return bitcast(node, dtype, made).reshape(shape)
+    return from_parts(bitcast(node.reshape(node.shape or (1,)), part_dtype(dtype), made).reshape((*shape, 2)))
 
 
 def _shape(node: UOp, dtype: DType, made: str) -> Shape:

@@ -164,9 +164,12 @@ def floor_modulo(x: UOp, y: UOp) -> UOp:
 @named
 @widened
 def floor_divide(x: UOp, y: UOp) -> UOp:
-    """The largest integer at most x / y: 0.3 // 0.1 is 2, though 0.3 / 0.1 rounds to 3."""
+    """The largest integer at most x / y: 0.3 // 0.1 is 2, though 0.3 / 0.1 rounds to 3. What is infinite, or divided by
+    something infinite, is the quotient itself (Array API)."""
+    quotient = x / y
     whole = ((x - floor_modulo(x, y)) / y).round()
-    return y.eq(0.0).where(x / y, whole.eq(0.0).where(copysign(whole, x / y), whole))
+    is_infinite = abs(quotient).eq(math.inf) | abs(y).eq(math.inf)
+    return is_infinite.where(quotient, whole.eq(0.0).where(copysign(whole, quotient), whole))
 
 
 # ---- powers

@@ -18,13 +18,16 @@ from __future__ import annotations
 import struct
 import threading
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 from math import prod
 from typing import Any
 
 from whit.dtype import DType, dtypes, encode
 from whit.engine.programs.overlay import current
-from whit.errors import ArgumentError
+from whit.errors import ArgumentError, NotSupportedError
 from whit.ir.op import Shape
+from whit.ir.placeholder import new_stand_in
 from whit.ir.sizes import Size, is_at_most, settled, value_now
 from whit.ir.uop import UOp, const
 from whit.records import dataclass
@@ -96,8 +99,59 @@ def _check_not_traced(name: str) -> None:
         )
 
 
+class Draws:
+    """The draws of a body that runs again and again: what stands for those of a step, and how many values they have."""
+
+    def __init__(self, refusal: str = "") -> None:
+        self.made: list[tuple[UOp, Size]] = []
+        self._refusal = refusal  # why there are none
+
+    def draw(self, size: Size, device: str) -> UOp:
+        """What stands for one."""
+        if self._refusal:
+            raise NotSupportedError(self._refusal, fix="Draw before the loop, and let steps take their parts.")
+        node = new_stand_in(dtypes.uint32, (4,), device)
+        self.made.append((node, size))
+        return node
+
+
+class _Drawing(threading.local):
+    """Whose bodies this thread runs, the innermost last."""
+
+    def __init__(self) -> None:
+        self.bodies: tuple[Draws, ...] = ()
+
+
+_drawing = _Drawing()
+
+
+@contextmanager
+def drawing(draws: Draws) -> Iterator[None]:
+    """Meanwhile draws are those of a body."""
+    before = _drawing.bodies
+    _drawing.bodies = (*before, draws)
+    try:
+        yield
+    finally:
+        _drawing.bodies = before
+
+
+def draws_of_steps(size: Size, length: Size, device: str) -> UOp:
+    """Draws of so many values for each of so many steps, (length, 4), from one draw of all."""
+    draw = next_draw(settled(size * length), device)
+    low, high = (draw.shrink([(i, 1)]).cast(dtypes.uint64) for i in (2, 3))
+    steps = UOp.arange(length, dtypes.uint64)
+    each = const(dtypes.uint64, size) if isinstance(size, int) else size.cast(dtypes.uint64)
+    start = (low + (high << 32)).reshape((1,)).expand((length,)) + steps * each.reshape((1,)).expand((length,))
+    seeds = [draw.shrink([(i, 1)]).reshape((1,)).expand((length,)) for i in (0, 1)]
+    words = [*seeds, start.cast(dtypes.uint32), (start >> 32).cast(dtypes.uint32)]
+    return UOp.stack(*words).permute((1, 0))
+
+
 def next_draw(size: Size, device: str) -> UOp:
     """A BUFFER with the seed and the first of as many counters as `size` is now, which nobody had before."""
+    if _drawing.bodies:
+        return _drawing.bodies[-1].draw(size, device)
     trace = current()
     if trace is not None:
         return trace.draw(size, device, dtypes.uint32)

@@ -66,7 +66,6 @@ class SameAs(Topic):
     arctanh = same_as("atanh")
     bitwise_left_shift = same_as("lshift")
     bitwise_right_shift = same_as("rshift")
-    conj = same_as("positive")
     divide = same_as("div")
     fix = same_as("trunc")
     greater = same_as("gt")
@@ -82,7 +81,7 @@ class SameAs(Topic):
 
     # ---- PyTorch
 
-    conj_physical = same_as("positive")
+    conj_physical = same_as("conj")
     ger = same_as("outer")
     inverse = same_as("inv")
     ndimension = same_as("dim")
@@ -102,7 +101,7 @@ class SameAs(Topic):
     array_split = several_as("tensor_split")
     astype = same_as("cast")
     bitwise_invert = same_as("bitwise_not")
-    conjugate = same_as("positive")
+    conjugate = same_as("conj")
     copy = same_as("clone")
     cumulative_prod = same_as("cumprod")
     cumulative_sum = same_as("cumsum")

@@ -9,8 +9,8 @@ from whit.dtype import dtypes
 from whit.errors import ShapeError
 from whit.ir import ops
 from whit.ir.op import spell_shape
-from whit.ir.uop import UOp, const
-from whit.tensor.core import broadcast_scalar, join_shapes, whole
+from whit.ir.uop import UOp
+from whit.tensor.core import join_shapes, whole
 from whit.tensor.graphs import float_parts
 from whit.tensor.graphs.positions import positions_along
 from whit.tensor.topic import Topic
@@ -68,7 +68,7 @@ class Arrays(Topic):
         """The polynomial whose factors are the elements, the highest power first, at x."""
         if self.ndim != 1:
             raise ShapeError(f"polyval: {spell_shape(self.shape)} is no row", self._made(), "Use one row of factors.")
-        at = type(self)(x) if isinstance(x, int | float) else self._operand("polyval", x)
+        at = type(self)(x) if isinstance(x, int | float | complex) else self._operand("polyval", x)
         result = at * 0
         for k in range(self.shape[0]):
             result = result * at + self[k]
@@ -136,29 +136,26 @@ class Arrays(Topic):
         return not bool(self.ne(right).any().item())
 
     def unique_values(self) -> Self:
-        """The different elements, in order."""
-        return self.unique()  # type: ignore[attr-defined,no-any-return]
+        """The different elements, in order. NaNs differ from each other."""
+        return self.unique(equal_nan=False)  # type: ignore[attr-defined,no-any-return]
 
     def unique_counts(self) -> tuple[Self, Self]:
-        """The different elements, and how often each occurs."""
-        return self.unique(return_counts=True)  # type: ignore[attr-defined,no-any-return]
+        """The different elements, and how often each occurs. NaNs differ from each other."""
+        return self.unique(return_counts=True, equal_nan=False)  # type: ignore[attr-defined,no-any-return]
 
     def unique_inverse(self) -> tuple[Self, Self]:
-        """The different elements, and for each element which of them it is."""
-        return self.unique(return_inverse=True)  # type: ignore[attr-defined,no-any-return]
+        """The different elements, and for each element which of them it is. NaNs differ from each other."""
+        return self.unique(return_inverse=True, equal_nan=False)  # type: ignore[attr-defined,no-any-return]
 
     def unique_all(self) -> tuple[Self, Self, Self, Self]:
-        """The different elements, where each is first, for each element which of them it is, and how often each is."""
-        return self.unique(True, True, return_index=True)  # type: ignore[attr-defined,no-any-return]
+        """The different elements, where each is first, for each element which of them it is, and how often each is.
+        NaNs differ from each other."""
+        return self.unique(True, True, return_index=True, equal_nan=False)  # type: ignore[attr-defined,no-any-return]
 
     @property
     def flat(self) -> Self:
         """All elements in one axis."""
         return self.flatten()
-
-    def iscomplex(self) -> Self:
-        """Whether it has an imaginary part: nothing does."""
-        return self._wrap(broadcast_scalar(const(dtypes.bool, False), self.shape))
 
     def tril_indices_from(self, k: int = 0) -> Self:
         """`tril_indices` of this shape."""

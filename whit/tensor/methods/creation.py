@@ -60,7 +60,7 @@ class Creation(Topic):
     @classmethod
     def _fresh(cls, uop: UOp, device: str | None, requires_grad: bool | None = None) -> Self:
         """A tensor whose value may be that of others, and which is still another one to a gradient."""
-        is_own = uop.op is ops.BUFFER or not uop.dtype.is_float or (not uop.shape and requires_grad is False)
+        is_own = uop.op is ops.BUFFER or not uop.dtype.is_continuous or (not uop.shape and requires_grad is False)
         wanted = None if device is None else usable(device)
         result = cls._make(placed(uop if is_own else uop.leaf(), wanted), wanted)
         check_gradient(requires_grad, uop.dtype)

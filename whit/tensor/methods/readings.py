@@ -115,6 +115,12 @@ def note_single(name: str, result: Result, shape: Sequence[Any], fix: str = "") 
     return result
 
 
+def forget_single(result: Result) -> Result:
+    """A result that is one tensor to its caller, who may unpack it."""
+    _single.pop(id(result), None)
+    return result
+
+
 def check_not_unpacked(tensor: Any, depth: int = 2) -> None:
     """Raises if the caller's caller unpacks such a result: `v, i = x.max(1)`."""
     noted = _single.get(id(tensor))

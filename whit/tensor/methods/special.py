@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, Self
 
 from whit.dtype import dtypes, least_upper_dtype, resolve_weak
@@ -64,14 +63,6 @@ class Special(Functions):
 
     # ---- signs and kinds of numbers
 
-    def sgn(self) -> Self:
-        """The same as `sign` (PyTorch)."""
-        return self.sign()
-
-    def angle(self) -> Self:
-        """0 of numbers, pi of those below zero; NaN stays."""
-        return self._apply(lambda x: x.ne(x).where(x, (x < 0.0).where(x.constant(math.pi), 0.0)))
-
     def isposinf(self) -> Self:
         """Whether it is +infinity."""
         return self.isinf(detect_negative=False)
@@ -79,12 +70,6 @@ class Special(Functions):
     def isneginf(self) -> Self:
         """Whether it is -infinity."""
         return self.isinf(detect_positive=False)
-
-    def isreal(self) -> Self:
-        """Whether it is real: everything is."""
-        return self._never().logical_not()
-
-    # ---- two inputs
 
     def logaddexp2(self, other: Any) -> Self:
         """log2(2**self + 2**other) without overflow."""

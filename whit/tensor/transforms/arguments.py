@@ -49,7 +49,7 @@ class Given:
                 fix="Name arguments that are tensors, or containers of tensors, by argnums=.",
             )
         for tensor, place in zip(self.tensors, self.places, strict=True):
-            if not tensor.dtype.is_float:
+            if not tensor.dtype.is_continuous:
                 raise DTypeError(
                     f"{self.name}: {what}{place} is {tensor.dtype.name}, and only floats have derivatives",
                     tensor._made(),
@@ -136,7 +136,7 @@ def like(name: str, role: str, value: Any, tensors: Sequence[Any], structure: St
                 f"{one._made()}; {spell_shape(wanted.shape)} is wanted",
                 "Give the shape of what it belongs to.",
             )
-        if one.dtype is not wanted.dtype and wanted.dtype.is_float:
+        if one.dtype is not wanted.dtype and wanted.dtype.is_continuous:
             raise DTypeError(
                 f"{name}: {role} {one.dtype.name}{_at(place)}, and {wanted.dtype.name} is wanted",
                 one._made(),

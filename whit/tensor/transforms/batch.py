@@ -16,7 +16,7 @@ from typing import Any
 
 from whit.engine.programs.overlay import Reads, transforming
 from whit.errors import ArgumentError
-from whit.ir.batching import spread
+from whit.ir.batching import moved_axis, spread
 from whit.ir.op import spell_shape
 from whit.ir.uop import UOp
 from whit.tensor.core import Core
@@ -24,7 +24,7 @@ from whit.tensor.nested import flatten_tensors
 from whit.tensor.transforms.arguments import check_function, name_of, of_array, shown
 from whit.tensor.transforms.axes import axes_of_arguments, batch_size, counted, spread_axes
 from whit.transform.active import during
-from whit.transform.batch import Batch, moved_axis
+from whit.transform.batch import Batch
 
 RANDOMNESS = ("error", "different", "same")
 

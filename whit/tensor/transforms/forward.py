@@ -83,12 +83,12 @@ def _known(name: str, given: Sequence[Given], tangents: Any) -> list[UOp | None]
         raise ArgumentError(f"{name}: {count} tangents of {len(given)} primals", fix="Give one for each, in a tuple.")
     found: list[UOp | None] = []
     for number, (one, tangent) in enumerate(zip(given, tangents, strict=True)):
-        if not any(tensor.dtype.is_float for tensor in one.tensors):
+        if not any(tensor.dtype.is_continuous for tensor in one.tensors):
             found += [None] * len(one.tensors)
             continue
         tensors = like(name, f"the tangent of primal {number} is", as_argument(tangent), one.tensors, one.structure)
         pairs = zip(one.tensors, tensors, strict=True)
-        found += [t.uop if primal.dtype.is_float else None for primal, t in pairs]
+        found += [t.uop if primal.dtype.is_continuous else None for primal, t in pairs]
     return found
 
 
@@ -108,7 +108,7 @@ class Moving:
             raise ArgumentError(f"{name}: the function returns {value!r:.60}, and no tensor", fix="Return tensors.")
         self.values = [tensor._wrap(tensor.uop) for tensor in tensors]  # as they are now: they may be realised
         self._nodes = [node for one in given for node in one.nodes]
-        targets = [target for one in given for target in one.targets() if target.dtype.is_float]
+        targets = [target for one in given for target in one.targets() if target.dtype.is_continuous]
         for tensor in self.values:
             tensor._check_cuts(name, targets)
 
@@ -118,7 +118,7 @@ class Moving:
         given = {node: tangent for node, tangent in pairs if tangent is not None}
         found = tangents_of([tensor.uop for tensor in self.values], given)
         pieces = zip(self.values, found, strict=True)
-        return [_or_zeros(tensor, node) if tensor.dtype.is_float else None for tensor, node in pieces]
+        return [_or_zeros(tensor, node) if tensor.dtype.is_continuous else None for tensor, node in pieces]
 
     def wrapped(self, nodes: Sequence[UOp | None]) -> Any:
         """Tangents in the containers of the result."""
@@ -141,7 +141,8 @@ class Linear:
         tensors = [tensor for one in given for tensor in one.tensors]
         self._moving = moving
         self.inputs = [
-            stand_in(tensor.dtype, tensor.shape, tensor.device) if tensor.dtype.is_float else None for tensor in tensors
+            stand_in(tensor.dtype, tensor.shape, tensor.device) if tensor.dtype.is_continuous else None
+            for tensor in tensors
         ]
         unknown = Unknown([node for node in self.inputs if node is not None])
         with during(unknown):

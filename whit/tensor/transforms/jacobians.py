@@ -16,7 +16,7 @@ from typing import Any
 
 from whit.engine.programs.overlay import transforming
 from whit.errors import ArgumentError
-from whit.ir.batching import spread
+from whit.ir.batching import moved_axis, spread
 from whit.ir.sizes import settled
 from whit.ir.uop import UOp, const
 from whit.tensor.nested import flatten_tensors
@@ -24,7 +24,7 @@ from whit.tensor.transforms.arguments import Given, as_argument, check_function,
 from whit.tensor.transforms.forward import Moving
 from whit.tensor.transforms.reverse import Pullback
 from whit.transform.active import during
-from whit.transform.batch import Batch, moved_axis
+from whit.transform.batch import Batch
 
 Rows = list[list[Any]]  # for each result the derivatives by each tensor among the arguments
 

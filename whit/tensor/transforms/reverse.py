@@ -95,7 +95,7 @@ def _check_number(name: str, f: Callable[..., Any], value: Any) -> None:
         raise DTypeError(
             f"{name}: {name_of(f)} returns {value.dtype.name}, and only floats have gradients",
             value._made(),
-            "Cast it to a float.",
+            "Return a real number of it: z.real, or z.abs()." if value.dtype.is_complex else "Cast it to a float.",
         )
     if value.shape and value.numel() != 1:
         raise ShapeError(
@@ -167,10 +167,10 @@ class Pullback:
     def pull(self, seeds: Sequence[UOp | None]) -> list[Any]:
         """Of nodes: one for each result, or None for zeros; the cotangent of each tensor among the arguments."""
         known_seeds = zip(self._values, seeds, strict=True)
-        pairs = [(value, seed) for value, seed in known_seeds if value.dtype.is_float and seed is not None]
-        targets = [target for target in self._targets if target.dtype.is_float]
+        pairs = [(value, seed) for value, seed in known_seeds if value.dtype.is_continuous and seed is not None]
+        targets = [target for target in self._targets if target.dtype.is_continuous]
         if not pairs or not targets:
-            return [None if not t.dtype.is_float else t._gradient_of(t, None) for t in self._targets]
+            return [None if not t.dtype.is_continuous else t._gradient_of(t, None) for t in self._targets]
         values, known = zip(*pairs, strict=True)
         found = pulled_back(self._name, values, known, targets)
-        return [found.pop(0) if target.dtype.is_float else None for target in self._targets]
+        return [found.pop(0) if target.dtype.is_continuous else None for target in self._targets]

@@ -21,10 +21,10 @@ from typing import Any
 from whit.dtype import dtypes
 from whit.errors import ArgumentError, FileError, ShapeError
 from whit.ir.op import spell_shape
+from whit.png import COLOUR_KINDS, png_of
 from whit.tensor import Tensor
 from whit.viz.metrics.entries import read
 from whit.viz.metrics.page import write_page
-from whit.viz.metrics.png import COLOUR_KINDS, png_of
 
 IMAGES_IN_A_ROW = 8
 

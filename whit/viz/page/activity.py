@@ -25,10 +25,11 @@ MOST_RULES_LISTED = 200
 
 
 def timeline_document(trace: Trace) -> Data:
-    """Lanes (a queue of a device: a thread that launches, or a stream), launches as columns, copies, and what the host
-    did."""
+    """Lanes (a queue of a device: a thread that launches, or a stream), launches as columns, with their names, copies,
+    and what the host did."""
     lanes: dict[tuple[str, str], int] = {}
-    columns: dict[str, list[int]] = {name: [] for name in ("lane", "start", "ns", "kernel", "call", "run")}
+    columns: dict[str, list[int]] = {name: [] for name in ("lane", "start", "ns", "kernel", "call", "run", "name")}
+    names: dict[str, int] = {"": 0}
     runs: list[list[int]] = []
     left_out = 0
     for run in trace.runs:
@@ -39,7 +40,9 @@ def timeline_document(trace: Trace) -> Data:
             left_out += len(run.times)
             continue
         for call, (kernel, (start, end)) in enumerate(zip(calls, run.times, strict=False)):
-            for name, value in zip(columns, (lane, start, end - start, kernel, call, len(runs)), strict=True):
+            text = run.names[call] if call < len(run.names) else ""
+            number = names.setdefault(text, len(names))
+            for name, value in zip(columns, (lane, start, end - start, kernel, call, len(runs), number), strict=True):
                 columns[name].append(value)
         runs.append([run.schedule, run.stack])
     ways: dict[tuple[str, str], int] = {}  # lanes of copies, after the others
@@ -51,6 +54,7 @@ def timeline_document(trace: Trace) -> Data:
         "end": trace.last,
         "lanes": [{"device": device, "queue": queue} for device, queue in (*lanes, *ways)],
         "launches": columns,
+        "names": list(names),
         "copies": copies,
         "runs": runs,
         "host": _host(trace),

@@ -2,6 +2,7 @@
 
 overview            the recording, its schedules and kernels, their place under the roofline
 rules, stacks       texts that many others refer to
+layers              the model: its layers, their parameters, launches and times, and what flows between them
 timeline, memory, compile
 schedule/1          its graphs, calls and what each call waits for
 kernel/3            passes with their graphs, tiling, source, machine code
@@ -21,6 +22,7 @@ from whit.viz.model import Trace
 from whit.viz.page.activity import compile_document, dependencies, memory_document, timeline_document
 from whit.viz.page.replay import CHUNK_REWRITES, Replay, places
 from whit.viz.page.rows import Data, graph_document
+from whit.viz.report.layers import layers_data
 from whit.viz.report.life import life_data
 from whit.viz.report.overview import overview_data
 from whit.viz.report.roofline import roofline_data, roofs
@@ -45,6 +47,7 @@ class Documents:
             "overview": self._overview,
             "rules": self._rules,
             "stacks": self._stacks,
+            "layers": lambda: layers_data(trace),
             "timeline": lambda: timeline_document(trace),
             "memory": lambda: memory_document(trace),
             "compile": lambda: compile_document(trace),
@@ -127,6 +130,7 @@ class Documents:
             "graph": schedule.graph,
             "linear": schedule.linear,
             "calls": schedule.calls,
+            "names": [name.partition("  ")[0] for name in schedule.names],
             "needs": dependencies(self.trace, number),
             "runs": schedule.runs,
             "ns": schedule.ns,

@@ -26,6 +26,7 @@ def life_data(trace: Trace, kernel: Kernel, parts: Collection[str]) -> Data:
     durations = kernel.durations
     return {
         **kernel_data(kernel),
+        "also": _also(trace, kernel),
         "target": kernel.target,
         "line": trace.line(kernel.stack),
         "stack": [f"{file}:{line} in {name}" for file, line, name in trace.stacks.get(kernel.stack, [])],
@@ -45,6 +46,15 @@ def life_data(trace: Trace, kernel: Kernel, parts: Collection[str]) -> Data:
         "source": kernel.source if "source" in parts else None,
         "assembly": kernel.assembly if "assembly" in parts else None,
     }
+
+
+def _also(trace: Trace, kernel: Kernel) -> str:
+    """What it computes beside what its first launch is called after."""
+    for schedule in trace.schedules.values():
+        for number, launch in zip(schedule.calls, schedule.launches, strict=False):
+            if number == kernel.id and launch.also:
+                return launch.also
+    return ""
 
 
 def _pass_data(trace: Trace, step: Pass, before: int, parts: Collection[str], texts: NodeTexts | None) -> Data:
@@ -120,6 +130,8 @@ def life_text(data: Data) -> str:
 def _summary(data: Data) -> str:
     where = f", compiled at {data['line']}" if data["line"] else ""
     lines = [f"{data['id']} {data['name']} for {data['target'] or 'a device that does not compile'}{where}"]
+    lines += [f"computes {data['computes']}"] if data["computes"] else []
+    lines += [f"with {data['also']}"] if data["also"] else []
     used = ", ".join(data["schedules"])
     if data["runs"]:
         best, median = data["best_ns"] / 1e3, data["median_ns"] / 1e3

@@ -79,6 +79,7 @@ def kernel_data(kernel: Kernel) -> Data:
         "ops": kernel.ops,
         "compile_ns": kernel.compile_ns,
         "is_compiled": kernel.is_compiled,
+        "called": kernel.called,
         "computes": kernel.computes,
     }
 
@@ -145,16 +146,17 @@ def kernels_text(kernels: list[Data]) -> str:
     rows = [
         (
             k["id"],
-            k["name"],
+            k["called"],
             str(k["runs"]),
             ms(k["total_ns"]),
             f"{k['best_ns'] / 1e3:.1f}",
             amount(k["bytes"]),
             f"{k['ops']:,}",
             ms(k["compile_ns"]) if k["is_compiled"] else "before",
-            k["computes"],
+            k["name"],
+            k["computes"].partition(";")[0].partition("  ")[2],
         )
         for k in kernels
     ]
-    header = ("kernel", "name", "runs", "total ms", "best us", "bytes", "ops", "compiled in ms", "computes")
-    return table(header, rows, left=(0, 1, 8))
+    header = ("kernel", "computes", "runs", "total ms", "best us", "bytes", "ops", "compiled in ms", "name", "line")
+    return table(header, rows, left=(0, 1, 8, 9))

@@ -1,4 +1,5 @@
-"""Elimination in batches of square matrices: Gauss with pivots, Cholesky, substitution. One graph for all steps.
+"""Elimination in batches of square matrices, real or complex: Gauss with pivots, Cholesky, substitution. One graph for
+all steps.
 
 Goes in: BUFFERs (batch, n, columns). Comes out: BUFFERs. Step k changes the whole array at once, what it leaves alone
 being copied, so that its kernels do not depend on k: the work is n steps over n * columns elements.
@@ -14,6 +15,7 @@ from whit.ir.op import Shape
 from whit.ir.uop import UOp, const
 from whit.tensor.core import broadcast_scalar
 from whit.tensor.engine import repeat
+from whit.tensor.graphs.linear_algebra.field import conjugate, real_part, size, subtracted, widened_to
 from whit.tensor.graphs.positions import positions_along
 
 
@@ -37,7 +39,7 @@ def largest_below(column: UOp, k: UOp) -> UOp:
     """(batch, n) -> (batch,): where the largest magnitude from row k on is; the first of equals, k if all are NaN."""
     shape = column.shape
     _, row = positions_of(shape)
-    sizes = (row >= k).where(abs(column), -1.0)
+    sizes = (row >= k).where(size(column), -1.0)
     largest = broadcast_batch(sizes.reduce(ops.MAX, (1,)), shape)
     here = sizes.eq(largest).where(row.cast(dtypes.int32), shape[1])
     first = here.reduce(ops.MIN, (1,)).cast(dtypes.weakint)
@@ -58,7 +60,7 @@ def _eliminate(k: UOp, state: Sequence[UOp]) -> list[UOp]:
     old, top = at(matrix, batch, source, column, shape=shape), at(matrix, batch, chosen, column, shape=shape)
     left, corner = at(matrix, batch, source, k, shape=shape), at(matrix, batch, chosen, k, shape=shape)
     factor = corner.eq(0.0).where(0.0, left / corner)
-    below = (column > k).where((-factor).fma(top, old), 0.0)
+    below = (column > k).where(subtracted(factor, top, old), 0.0)
     result = ((row > k) & (column >= k)).where(below, old)
     return [result, pivot.cast(dtypes.weakint).eq(broadcast_scalar(k, sign.shape)).where(sign, -sign)]
 
@@ -81,7 +83,7 @@ def substituted(upper: UOp, values: UOp, device: str) -> UOp:
         batch, row, column = positions_of(shape)
         corner = at(upper, batch, k, k, shape=shape)
         solved = at(x, batch, k, column, shape=shape) / corner
-        rest = (-at(upper, batch, row, k, shape=shape)).fma(solved, x)
+        rest = subtracted(at(upper, batch, row, k, shape=shape), solved, x)
         return [(row < k).where(rest, row.eq(k).where(solved, x))]
 
     return repeat(step, [values], n, device)[0]
@@ -92,14 +94,14 @@ def _cholesky(k: UOp, state: Sequence[UOp]) -> list[UOp]:
     (matrix,) = state
     shape = matrix.shape
     batch, row, column = positions_of(shape)
-    root = at(matrix, batch, k, k, shape=shape).sqrt()
+    root = widened_to(real_part(at(matrix, batch, k, k, shape=shape)).sqrt(), matrix)
     left = at(matrix, batch, row, k, shape=shape) / root
-    above = at(matrix, batch, column, k, shape=shape) / root
-    rest = (row >= column).where((-left).fma(above, matrix), 0.0)
+    above = conjugate(at(matrix, batch, column, k, shape=shape)) / root
+    rest = (row >= column).where(subtracted(left, above, matrix), 0.0)
     after = (column > k).where(rest, matrix)
     return [column.eq(k).where((row > k).where(left, row.eq(k).where(root, 0.0)), after)]
 
 
 def factored(matrix: UOp, device: str) -> UOp:
-    """The lower triangular factor of symmetric matrices, of which the lower triangle is read."""
+    """The lower triangular factor of symmetric (Hermitian) matrices, of which the lower triangle is read."""
     return repeat(_cholesky, [matrix], matrix.shape[1], device)[0]

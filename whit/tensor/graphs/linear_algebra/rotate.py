@@ -1,4 +1,5 @@
-"""Jacobi's rotations, in batches: singular values (one-sided) and eigenvalues of symmetric matrices (two-sided).
+"""Jacobi's rotations, in batches: singular values (one-sided) and eigenvalues of symmetric matrices (two-sided). Of
+complex matrices, one column of each pair is turned first, so that their product is real.
 
 A rotation of two columns makes them orthogonal (makes one element off the diagonal zero). n / 2 pairs of columns are
 independent, and n - 1 rounds of them meet all pairs: that is a sweep. In a round columns i and n - 1 - i are a pair;
@@ -17,7 +18,9 @@ from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.uop import UOp, const
 from whit.tensor.engine import compute, greatest_item, repeat
+from whit.tensor.graphs.linear_algebra.contract import product_of
 from whit.tensor.graphs.linear_algebra.eliminate import at, broadcast_batch, positions_of
+from whit.tensor.graphs.linear_algebra.field import conjugate, direction, real_part, size, widened_to
 
 MOST_SWEEPS = 40
 
@@ -42,7 +45,7 @@ def _angles(tangent: UOp) -> tuple[UOp, UOp]:
     return (sine * sine / (cosine + 1.0)).stage(), sine.stage()
 
 
-def _rotated(x: UOp, y: UOp, angles: tuple[UOp, UOp], batch: UOp, column: UOp, n: int) -> UOp:
+def _rotated(x: UOp, y: UOp, angles: Sequence[UOp], batch: UOp, column: UOp, n: int) -> UOp:
     """x after the rotation of the pair that it is in, y being the other."""
     is_first = column < n // 2
     pair = is_first.where(column, -column + (n - 1))
@@ -58,14 +61,23 @@ def _orthogonalise(rows: int, number: UOp, state: Sequence[UOp]) -> list[UOp]:
     matrix = both.shrink([(0, batches), (0, rows), (0, n)])
     first = matrix.shrink([(0, batches), (0, rows), (0, n // 2)])
     second = matrix.flip((2,)).shrink([(0, batches), (0, rows), (0, n // 2)])
-    alpha, beta, gamma = ((x * y).reduce(ops.ADD, (1,)) for x, y in ((first,) * 2, (second,) * 2, (first, second)))
-    epsilon = 2.0**-matrix.dtype.mantissa_bits
-    tangent = _tangent(beta - alpha, gamma, (alpha * beta).sqrt() * epsilon)
-    angles = _angles(tangent)
+    pairs = ((first,) * 2, (second,) * 2, (first, second))
+    alpha, beta, gamma = ((conjugate(x) * y).reduce(ops.ADD, (1,)) for x, y in pairs)
+    alpha, beta = real_part(alpha), real_part(beta)
+    epsilon = 2.0**-alpha.dtype.mantissa_bits
+    small = (alpha * beta).sqrt() * epsilon
     batch, row, column = positions_of(shape)
     here = _moved(column, n)
     x, y = (at(both, batch, row, place, shape=shape) for place in (here, -here + (n - 1)))
-    return [_rotated(x, y, angles, batch, here, n)]
+    if not both.dtype.is_complex:
+        return [_rotated(x, y, _angles(_tangent(beta - alpha, gamma, small)), batch, here, n)]
+    length = size(gamma)
+    turn = (length > small).where(conjugate(direction(gamma)), gamma.constant(1.0)).stage()
+    angles = _angles(_tangent(beta - alpha, length, small))
+    is_first = here < n // 2
+    turned = turn.index(batch, is_first.where(here, -here + (n - 1)))  # the second column of a pair, times this
+    x, y = is_first.where(x, x * turned), is_first.where(y * turned, y)
+    return [_rotated(x, y, tuple(widened_to(each, both) for each in angles), batch, here, n)]
 
 
 def _correlation(rows: int, both: UOp) -> UOp:
@@ -76,13 +88,18 @@ def _correlation(rows: int, both: UOp) -> UOp:
     transposed = matrix.permute((0, 2, 1))
     left = transposed.reshape((batches, n, 1, rows)).expand(full)
     right = transposed.reshape((batches, 1, n, rows)).expand(full)
-    gram = (left * right).reduce(ops.ADD, (3,)).stage()
+    gram = size((conjugate(left) * right).reduce(ops.ADD, (3,))).stage()
     batch, row, column = positions_of(gram.shape)
-    squares = (transposed * transposed).reduce(ops.ADD, (2,)).stage()
+    squares = _squares(transposed, 2).stage()
     largest = broadcast_batch(squares.reduce(ops.MAX, (1,)), gram.shape)
     scale = (squares.index(batch, row) * squares.index(batch, column)).sqrt() + largest * 2.0**-52
-    cosines = (row.ne(column) & (scale > 0.0)).where(abs(gram) / scale, 0.0)
+    cosines = (row.ne(column) & (scale > 0.0)).where(gram / scale, 0.0)
     return cosines.reduce(ops.MAX, (0, 1, 2))
+
+
+def _squares(x: UOp, axis: int) -> UOp:
+    """The sum of the squares of magnitudes along an axis."""
+    return real_part((conjugate(x) * x).reduce(ops.ADD, (axis,)))
 
 
 def _diagonalise(number: UOp, state: Sequence[UOp]) -> list[UOp]:
@@ -154,17 +171,19 @@ def orthogonalised(matrix: UOp, device: str) -> tuple[UOp, UOp]:
     """(batch, m, n) -> V orthogonal (batch, n, n) and W = matrix @ V with orthogonal columns, longest first."""
     batch, m, n = matrix.shape
     both = _with_identity(matrix)
-    limit = 2.0**-matrix.dtype.mantissa_bits * max(m, 4)
+    limit = 2.0**-52 * max(m, 4)
     result = _swept(both, partial(_orthogonalise, m), partial(_correlation, m), limit, device)
     result = result.shrink([(0, batch), (0, m + n), (0, n)])
     w = result.shrink([(0, batch), (0, m), (0, n)])
-    order = ranked(-(w * w).reduce(ops.ADD, (1,)))
+    order = ranked(-_squares(w, 1))
     result = _columns(result, order)
     return result.shrink([(0, batch), (m, n), (0, n)]), result.shrink([(0, batch), (0, m), (0, n)])
 
 
 def diagonalised(matrix: UOp, device: str) -> tuple[UOp, UOp]:
     """(batch, n, n) symmetric -> eigenvalues (batch, n), ascending, and their vectors as columns (batch, n, n)."""
+    if matrix.dtype.is_complex:
+        return _diagonalised_hermitian(matrix, device)
     batch, _, n = matrix.shape
     even = max(n + n % 2, 2)
     both = _with_identity(matrix.pad([(0, 0), (0, even - n), (0, even - n)]))
@@ -174,6 +193,23 @@ def diagonalised(matrix: UOp, device: str) -> tuple[UOp, UOp]:
     values = result.index(batches, place, place)
     order = ranked(values)
     vectors = result.shrink([(0, batch), (even, n), (0, n)])
+    return values.index(batches, order), _columns(vectors, order)
+
+
+def _diagonalised_hermitian(matrix: UOp, device: str) -> tuple[UOp, UOp]:
+    """The same of complex matrices. With a multiple of the identity added that leaves no eigenvalue below 0, the
+    eigenvectors are the singular vectors; the eigenvalues are the lengths of the matrix along these."""
+    batch, _, n = matrix.shape
+    _, row, column = positions_of(matrix.shape)
+    bound = size(matrix).reduce(ops.ADD, (2,)).reduce(ops.MAX, (1,))
+    shift = widened_to(broadcast_batch(bound, matrix.shape), matrix)
+    (shifted,) = compute([matrix + row.eq(column).where(shift, 0.0)], device)
+    vectors, _ = orthogonalised(shifted, device)
+    (vectors,) = compute([vectors], device)
+    values = real_part((conjugate(vectors) * product_of(matrix, vectors, (batch,))).reduce(ops.ADD, (1,)))
+    (values,) = compute([values], device)
+    order = ranked(values)
+    batches, _ = positions_of((batch, n))
     return values.index(batches, order), _columns(vectors, order)
 
 

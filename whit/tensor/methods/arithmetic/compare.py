@@ -35,7 +35,7 @@ class Comparisons(Elementwise):
 
     def _logical(self, name: str, x: Any, op: Op) -> Self:
         """Each operand becomes a truth value by itself: no common dtype is needed."""
-        if isinstance(x, bool | int | float):
+        if isinstance(x, bool | int | float | complex):
             x = type(self)(bool(x))
         other = self._operand(name, x)
         self._one_device(name, other)

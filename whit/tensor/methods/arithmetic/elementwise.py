@@ -16,7 +16,7 @@ from whit.ir import ops
 from whit.ir.op import Op
 from whit.ir.uop import UOp, const, make
 from whit.tensor.core import Core, broadcast_scalar, common_shape, expand_to
-from whit.tensor.graphs import formulas
+from whit.tensor.graphs import complex_functions, formulas
 from whit.tensor.graphs.restate import MATCHERS, restate
 from whit.tensor.topic import SCALARS, Topic, scalar_node
 
@@ -34,8 +34,18 @@ class Elementwise(Topic):
             )
         return x
 
+    def _in_order(self, name: str, x: UOp) -> UOp:
+        """The node, if its numbers have an order."""
+        if x.dtype.is_complex:
+            raise DTypeError(
+                f"{name}: complex numbers have no order", self._made(), "Use their real parts, z.real, or their abs()."
+            )
+        return x
+
     def _binary(self, name: str, other: Any, reverse: bool, op: Op, on_bool: Op | None = None) -> Self:
         left, right = self._pair(name, other, reverse)
+        if op is ops.MAX or op is ops.MIN:
+            self._in_order(name, left)
         if left.dtype.is_bool:
             if on_bool is None:
                 self._number(name, left)
@@ -85,30 +95,32 @@ class Elementwise(Topic):
                 f"div: there is no rounding_mode {rounding_mode!r}", self._made(), 'Use None, "trunc" or "floor".'
             )
         left, right = self._pair("div", x, reverse)
-        self._number("div", left)
+        self._in_order("div", self._number("div", left))
         return self._wrap(left.cdiv(right) if left.dtype.is_int else (left / right).trunc())
 
     def _floor_divide(self, x: Any, reverse: bool = False) -> Self:
         left, right = self._pair("floordiv", x, reverse)
-        self._number("floordiv", left)
+        self._in_order("floordiv", self._number("floordiv", left))
         return self._wrap(left // right if left.dtype.is_int else formulas.floor_divide(left, right))
 
     def mod(self, x: Any, reverse: bool = False) -> Self:
         """The remainder of `//`, with the sign of the divisor."""
         left, right = self._pair("mod", x, reverse)
-        self._number("mod", left)
+        self._in_order("mod", self._number("mod", left))
         return self._wrap(left % right if left.dtype.is_int else formulas.floor_modulo(left, right))
 
     def fmod(self, x: Any) -> Self:
         """The remainder of division rounded toward zero, with the sign of the dividend."""
         left, right = self._pair("fmod", x)
-        self._number("fmod", left)
+        self._in_order("fmod", self._number("fmod", left))
         return self._wrap(left.cmod(right) if left.dtype.is_int else formulas.truncating_modulo(left, right))
 
     def pow(self, x: Any, reverse: bool = False) -> Self:
         """self ** x. Integers stay integers and wrap; a negative Python exponent of integers is an error."""
         left, right = self._pair("pow", x, reverse)
         self._number("pow", left)
+        if left.dtype.is_complex:
+            return self._wrap(complex_functions.power(left, right))
         if left.dtype.is_float:
             return self._wrap(restate(formulas.power(left, right)))
         if right.op is ops.CONST and right.arg < 0:
@@ -134,7 +146,9 @@ class Elementwise(Topic):
         x, y = self._pair("lerp", end, real=True)
         start, stop = self._wrap(x), self._wrap(y)
         way = stop.sub(start)
-        if isinstance(weight, SCALARS):
+        if isinstance(weight, complex):
+            return start.add(way.mul(weight))
+        if isinstance(weight, bool | int | float):
             return start.add(way.mul(weight)) if weight < 0.5 else stop.sub(way.mul(1 - weight))
         share = self._operand("lerp", weight)
         near, far = start.add(way.mul(share)), stop.sub(way.mul(share.sub(1, reverse=True)))
@@ -150,6 +164,7 @@ class Elementwise(Topic):
 
     def _bounded(self, bound: Any, formula: formulas.Formula, op: Op, on_bool: Op) -> Self:
         x, limit = self._pair("clamp", bound, False)
+        self._in_order("clamp", x)
         if x.dtype.is_float:
             return self._wrap(formula(x, limit))
         return self._wrap(make(on_bool if x.dtype.is_bool else op, (x, limit)))
@@ -164,6 +179,8 @@ class Elementwise(Topic):
 
     def abs(self) -> Self:
         """The magnitude."""
+        if self.uop.dtype.is_complex:
+            return self._wrap(complex_functions.absolute(self.uop))
         return self._wrap(self.uop if self.uop.dtype.is_bool else abs(self.uop))
 
     # ---- bits
@@ -205,6 +222,8 @@ class Elementwise(Topic):
         if type(other) is int and dtype.is_int and not dtype.min <= other <= dtype.max:
             return self._wrap(self._compare_outside(other, op, swap))
         left, right = self._pair(name, other)
+        if op is ops.LT or op is ops.LE:
+            self._in_order(name, left)
         return self._wrap(make(op, (right, left) if swap else (left, right)))
 
     def _compare_outside(self, other: int, op: Op, swap: bool) -> UOp:
@@ -226,7 +245,10 @@ class Elementwise(Topic):
         x, y = self._pair("isclose", other, real=True)
         if x.dtype.itemsize < 4:  # too coarse for the tolerance
             x, y = x.cast(dtypes.float32), y.cast(dtypes.float32)
-        near = (abs(x - y) <= abs(y) * rtol + atol) & formulas.isfinite(x) & formulas.isfinite(y)
+        is_complex = x.dtype.is_complex
+        size = complex_functions.absolute if is_complex else abs
+        isfinite = complex_functions.finite if is_complex else formulas.isfinite
+        near = (size(x - y) <= size(y) * rtol + atol) & isfinite(x) & isfinite(y)
         near = near | x.eq(y)
         return self._wrap(near | (x.ne(x) & y.ne(y)) if equal_nan else near)
 

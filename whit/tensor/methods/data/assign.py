@@ -69,7 +69,7 @@ class Assignment(Topic):
     def _value_to_write(self, name: str, x: Any) -> UOp:
         """The node of a value: of Python numbers and lists in this tensor's dtype, of all else in their own."""
         dtype = self.uop.dtype
-        if isinstance(x, bool | int | float):
+        if isinstance(x, bool | int | float | complex):
             return fitting(name, x, dtype)
         if isinstance(x, list | tuple):
             value: Core = type(self)(x, device=self.uop.device or self._wanted, dtype=dtype)
@@ -81,6 +81,12 @@ class Assignment(Topic):
                 f"{name}: the tensor is on {mine} and the value on {other}",
                 f"the tensor {self._made()}, the value {value._made()}",
                 f'Move the value: y.to("{mine}").',
+            )
+        if value.uop.dtype.is_complex and not dtype.is_complex:
+            raise DTypeError(
+                f"{name}: the value is {value.dtype.name}, and the tensor is {dtype.name}",
+                f"the tensor {self._made()}, the value {value._made()}",
+                "Its imaginary part would be lost: write y.real.",
             )
         return value.uop
 
@@ -179,7 +185,7 @@ def kind(dtype: DType) -> int:
         return 0
     if dtype.is_int:
         return 1 if dtype.is_unsigned else 2
-    return 3
+    return 4 if dtype.is_complex else 3
 
 
 def fitted(name: str, tensor: Core, value: UOp, shape: Shape) -> UOp:

@@ -58,10 +58,6 @@ class Questions(Topic):
         number = self.device.partition(":")[2]
         return -1 if not self.is_cuda else int(number) if number.isdecimal() else 0
 
-    def is_complex(self) -> bool:
-        """Whether the elements are complex (PyTorch)."""
-        return False
-
     def is_signed(self) -> bool:
         """Whether the dtype has negative numbers (PyTorch)."""
         return not (self.dtype.is_unsigned or self.dtype.is_bool)

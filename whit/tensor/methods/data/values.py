@@ -7,6 +7,7 @@ but keep the graph, so that a gradient can still be taken; what was computed is 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, Self
 
 from whit.containers import opened, parts_in
@@ -32,7 +33,7 @@ from whit.tensor.core import (
     storable,
     without_views,
 )
-from whit.tensor.display import html_of, text_of
+from whit.tensor.display import html_of, show, text_of
 from whit.tensor.engine import (
     explain,
     item,
@@ -78,7 +79,7 @@ class Values(Topic):
         self.requires_grad = requires_grad
         self.uop = node_of(data, None if dtype is None else storable("Tensor", dtype), self._wanted, copy)
         check_gradient(requires_grad, self.uop.dtype)
-        if self.uop.op is ops.CONST and self.uop.dtype.is_float and requires_grad is not False:
+        if self.uop.op is ops.CONST and self.uop.dtype.is_continuous and requires_grad is not False:
             self.uop = self.uop.leaf()
         self.uop = placed(self.uop, self._wanted)
         mark_leaf(self)
@@ -184,6 +185,9 @@ class Values(Topic):
     def __float__(self) -> float:
         return float(self.item())
 
+    def __complex__(self) -> complex:
+        return complex(self.item())
+
     def __index__(self) -> int:
         self._require("index", self.dtype.is_int, "only integers can be used as an index", "Cast it.")
         return int(self.item())
@@ -202,6 +206,12 @@ class Values(Topic):
 
     def _repr_html_(self) -> str:
         return html_of(self)
+
+    def show(self, path: str | PathLike[str] | None = None) -> None:
+        """Computes this and draws it: as an image where the shape looks like one, else as a heat map, of one axis as a
+        histogram. In a notebook that is HTML, in a terminal blocks of colour; `path` is a file, .png or .html."""
+        self.realize()
+        show(self, None if path is None else fspath(path))
 
     def __format__(self, spec: str) -> str:
         """`f"{x.mean():.2f}"`: the one element, formatted as a Python number. Without a format, what `str` gives."""

@@ -80,9 +80,9 @@ class Backward(Topic):
                     fix="Name the tensors to differentiate by, or lists and other containers of them.",
                 )
         inside, structure = flatten(Core, targets)
-        wanted = [tensor for tensor in inside if tensor.dtype.is_float]
+        wanted = [tensor for tensor in inside if tensor.dtype.is_continuous]
         found = iter(self.gradient(*wanted, gradient=gradient))
-        result = structure.unflatten([next(found) if tensor.dtype.is_float else None for tensor in inside])
+        result = structure.unflatten([next(found) if tensor.dtype.is_continuous else None for tensor in inside])
         return list(result)
 
     def backward(self, gradient: Any = None) -> Self:
@@ -127,8 +127,10 @@ class Backward(Topic):
 
     def _seed(self, name: str, gradient: Any) -> UOp:
         """The gradient to start from."""
-        self._require(name, self.dtype.is_float, "only floats have gradients", "Cast it to a float.")
+        self._require(name, self.dtype.is_continuous, "only floats have gradients", "Cast it to a float.")
         if gradient is None:
+            fix = "Take the gradient of a real number, as z.abs() or z.real, or pass gradient=."
+            self._require(name, not self.dtype.is_complex, "a complex number is not more or less", fix)
             if self.uop.shape and self.numel() != 1:
                 raise ShapeError(
                     f"{name}: a tensor of shape {spell_shape(self.shape)} has no gradient, a number has",
@@ -137,7 +139,8 @@ class Backward(Topic):
                 )
             return broadcast_scalar(self.uop.constant(1.0), self.shape)
         seed = self._operand(name, gradient)
-        if isinstance(gradient, Core) and not seed.dtype.is_float:
+        fits = seed.dtype.is_float or (seed.dtype.is_complex and self.dtype.is_complex)
+        if isinstance(gradient, Core) and not fits:
             raise DTypeError(
                 f"{name}: gradient= is {seed.dtype.name}, the tensor {self.dtype.name}",
                 f"{self._made()}, gradient {seed._made()}",
@@ -247,7 +250,7 @@ def unrealised_states() -> list[Any]:
 def _takes_gradient(tensor: Core) -> bool:
     trace = current()
     is_number = tensor.uop.op is ops.CONST or (trace is not None and trace.is_number(tensor))
-    return tensor.requires_grad is not False and tensor.dtype.is_float and not is_number
+    return tensor.requires_grad is not False and tensor.dtype.is_continuous and not is_number
 
 
 def _check_results(asking: Iterable[Core], targets: Iterable[Core]) -> None:
@@ -273,7 +276,7 @@ def _takes_gradient_outside(tensor: Core) -> bool:
 
 
 def _check_target(name: str, target: Any) -> None:
-    if not target.dtype.is_float:
+    if not target.dtype.is_continuous:
         raise DTypeError(
             f"{name}: a target is {target.dtype.name}, and only floats have gradients",
             f"target {target._made()}",

@@ -51,7 +51,7 @@ class Custom(Topic):
             if slot not in written:
                 result.append(tensor)
                 continue
-            node = _with_gradient(buffer, tensors, grad_fxn, len(written)) if buffer.dtype.is_float else buffer
+            node = _with_gradient(buffer, tensors, grad_fxn, len(written)) if buffer.dtype.is_continuous else buffer
             result.append(self._wrap(node))
         return result
 

@@ -41,7 +41,7 @@ class Replacement(Scattering):
         node = places.node if shape else places.node.reshape((1,))
         gate = places.gate if shape or places.gate is None else places.gate.reshape((1,))
         wanted = (*self.shape[:axis], node.shape[0], *self.shape[axis + 1 :])
-        if isinstance(source, bool | int | float) or not source.shape:
+        if isinstance(source, bool | int | float | complex) or not source.shape:
             value = source.uop.cast(self.dtype) if isinstance(source, Core) else fitting(name, source, self.dtype)
             values = broadcast_scalar(value, wanted)
         else:
@@ -159,7 +159,9 @@ class Replacement(Scattering):
         self._require("choose", self.dtype.is_int, "it names tensors by their numbers", "Cast it.")
         given = list(choices)
         first = next((c for c in given if isinstance(c, Core)), self)
-        tensors = [first._operand("choose", c) if not isinstance(c, int | float) else type(self)(c) for c in given]  # type: ignore[attr-defined]
+        is_number = [isinstance(c, int | float | complex) for c in given]
+        pairs = zip(given, is_number, strict=True)
+        tensors = [type(self)(c) if number else first._operand("choose", c) for c, number in pairs]  # type: ignore[attr-defined]
         shape: Any = self.shape
         for tensor in tensors:
             shape = None if shape is None else join_shapes(shape, tensor.shape)

@@ -37,7 +37,7 @@ class Scattering(Selection):
         made = index._made() if isinstance(index, Core) else "given here"
         self._beside(name, axis, shape, made)
         positions = tuple(places.node if i == axis else positions_along(shape, i) for i in range(self.ndim))
-        if isinstance(src, bool | int | float):
+        if isinstance(src, bool | int | float | complex):
             return broadcast_scalar(fitting(name, src, self.dtype), shape), positions, places.gate
         values = self._operand(name, src)
         self._one_device(name, values)

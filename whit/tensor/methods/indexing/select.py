@@ -208,7 +208,7 @@ class Selection(Topic):
             raise ArgumentError(f"searchsorted: there is no side {side!r}", self._made(), 'Use "left" or "right".')
         if not self.shape:
             raise ShapeError("searchsorted: a tensor of shape () is no row", self._made(), "Use one axis or more.")
-        if isinstance(values, bool | int | float):
+        if isinstance(values, bool | int | float | complex):
             values = type(self)(values, device=self.uop.device or self._wanted)
         sought = self._operand("searchsorted", values)
         self._one_device("searchsorted", sought)

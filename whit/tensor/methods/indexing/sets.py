@@ -36,7 +36,7 @@ class Sets(Sorting):
         return found.logical_not() if invert else found
 
     def _scalar_or_operand(self, name: str, other: Any) -> Self:
-        return type(self)(other) if isinstance(other, bool | int | float) else self._operand(name, other)
+        return type(self)(other) if isinstance(other, bool | int | float | complex) else self._operand(name, other)
 
     def union1d(self, other: Any) -> Self:
         """The different elements of two tensors, in order (NumPy)."""

@@ -214,19 +214,23 @@ class Sorting(Topic):
         *,
         return_index: bool = False,
         sorted_: bool = True,
+        equal_nan: bool = True,
     ) -> Any:
-        """The different elements of the whole tensor in order, or the different slices along an axis; all NaNs are one.
+        """The different elements of the whole tensor in order, or the different slices along an axis; all NaNs are one,
+        unless `equal_nan` says otherwise.
 
         How many there are depends on the data, so this computes. With `return_index` also where each is first, with
         `return_inverse` for each element which of them it is, with `return_counts` how often each occurs; then a tuple.
         """
         if dim is not None:
             return self._unique_slices(self._axis("unique", dim, False), return_index, return_inverse, return_counts)
+        if self.dtype.is_complex:
+            return self._unique_pairs(return_index, return_inverse, return_counts)
         flat = self.reshape((self.numel(),))
         size = flat.numel()
         self._known_size("unique", 0, size)
         values, places = flat.sort(0)
-        begins = self._wrap(_begins(values.uop, 0))
+        begins = self._wrap(_begins(values.uop, 0, equal_nan))
         number = begins.cast(dtypes.int32).cumsum(0)
         type(self).realize(values, places, begins, number)
         found = int(number[-1].item()) if size else 0
@@ -242,6 +246,15 @@ class Sorting(Topic):
             ends = starts[1:].pad(((0, 1),), value=size) if found else starts
             results.append(ends - starts)
         return results[0] if len(results) == 1 else tuple(results)
+
+    def _unique_pairs(self, with_index: bool, with_inverse: bool, with_counts: bool) -> Any:
+        """The same of complex numbers, in the order of their real parts, then their imaginary ones."""
+        pairs = self.flatten().view_as_real()  # type: ignore[attr-defined]
+        found = pairs._unique_slices(0, with_index, with_inverse, with_counts)
+        values, *others = found if isinstance(found, tuple) else (found,)
+        if with_inverse:
+            others[int(with_index)] = others[int(with_index)].reshape(self.shape)
+        return (values.view_as_complex(), *others) if others else values.view_as_complex()
 
     def _unique_slices(self, axis: int, with_index: bool, with_inverse: bool, with_counts: bool) -> Any:
         """The same of slices, in the order of their first elements, then their second ones ..."""
@@ -340,7 +353,7 @@ def _between(tensor: Sorting, ordered: UOp, axis: int, place: float, keepdim: bo
     return low + (high - low) * (place - floor(place))
 
 
-def _begins(ordered: UOp, axis: int) -> UOp:
+def _begins(ordered: UOp, axis: int, equal_nan: bool = True) -> UOp:
     """Whether an element in order differs from the one before it; the first does."""
     size = ordered.shape[axis]
     if size == 0:
@@ -349,7 +362,7 @@ def _begins(ordered: UOp, axis: int) -> UOp:
     outer = [(1, 0) if i == axis else (0, 0) for i in range(len(ordered.shape))]
     before = ordered.shrink(inner).pad(outer)
     differs = ordered.ne(before)
-    if ordered.dtype.is_float:
+    if ordered.dtype.is_float and equal_nan:
         differs = differs & ~(formulas.isnan(ordered) & formulas.isnan(before))
     alone = tuple(size if i == axis else 1 for i in range(len(ordered.shape)))
     is_first = UOp.arange(size, dtypes.int32).reshape(alone).expand(ordered.shape).eq(0)

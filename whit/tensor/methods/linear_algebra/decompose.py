@@ -5,8 +5,9 @@
 
 The matrices are the last two axes, everything before them is a batch. These methods compute at once: they realise the
 tensor, and run one small set of kernels as often as there are rows (or rounds of rotations). All of them work in
-float64 and round the result to the dtype of the tensor, so that float32 results are as good as float32 can hold unless
-the matrix is very badly conditioned. Sizes up to a few hundred are what they are made for (docs/linalg.md).
+float64, or complex128, and round the result to the dtype of the tensor, so that float32 results are as good as float32
+can hold unless the matrix is very badly conditioned. Sizes up to a few hundred are what they are made for
+(docs/linalg.md).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any, NamedTuple, Self
 
-from whit.dtype import DType, dtypes
+from whit.dtype import DType, dtypes, least_upper_dtype, part_dtype
 from whit.errors import ArgumentError, ShapeError
 from whit.ir import ops
 from whit.ir.op import Shape, spell_shape
@@ -22,6 +23,7 @@ from whit.ir.uop import UOp, const
 from whit.tensor.core import broadcast_scalar, expand_to, join_shapes
 from whit.tensor.engine import compute
 from whit.tensor.graphs import formulas
+from whit.tensor.graphs.complex_products import product
 from whit.tensor.graphs.linear_algebra.contract import product_of
 from whit.tensor.graphs.linear_algebra.eliminate import (
     at,
@@ -31,6 +33,7 @@ from whit.tensor.graphs.linear_algebra.eliminate import (
     positions_of,
     substituted,
 )
+from whit.tensor.graphs.linear_algebra.field import conjugate, direction, real_part, size, widened_to
 from whit.tensor.topic import Topic
 
 WORK = dtypes.float64
@@ -53,10 +56,14 @@ class Decompositions(Topic):
     # ---- in and out
 
     def _matrices(self, name: str, square: bool = False) -> UOp:
-        """(batch, m, n) in float64, realised."""
+        """(batch, m, n) in float64 or complex128, realised."""
         self._check_matrix(name, square)
-        wide = self.uop.cast(WORK).reshape((prod(self.shape[:-2]), *self.shape[-2:]))
+        wide = self.uop.cast(self._work()).reshape((prod(self.shape[:-2]), *self.shape[-2:]))
         return compute([wide], self.device)[0]
+
+    def _work(self) -> DType:
+        """The dtype to compute in."""
+        return dtypes.complex128 if self.dtype.is_complex else WORK
 
     def _check_matrix(self, name: str, square: bool) -> None:
         if self.ndim < 2 or (square and self.shape[-1] != self.shape[-2]):
@@ -68,12 +75,13 @@ class Decompositions(Topic):
         self._require(name, not self.dtype.is_bool, "bools are not numbers here", "Cast it.")
 
     def _result_dtype(self) -> DType:
-        return self.dtype if self.dtype.is_float else dtypes.default_float
+        return self.dtype if self.dtype.is_continuous else dtypes.default_float
 
     def _computed(self, node: UOp, batch: Shape | None = None) -> UOp:
         """(batch, ...) as a BUFFER with the axes and the dtype of the tensor."""
         lead = self.shape[:-2] if batch is None else batch
-        dtype = self._result_dtype() if node.dtype.is_float else node.dtype
+        wanted = self._result_dtype()
+        dtype = wanted if node.dtype.is_complex else part_dtype(wanted) if node.dtype.is_float else node.dtype
         return compute([node.reshape((*lead, *node.shape[1:])).cast(dtype)], self.device)[0]
 
     def _known(self, value: UOp, name: str, *others: UOp) -> Self:
@@ -105,42 +113,52 @@ class Decompositions(Topic):
                 "It has as many rows as the matrix; the axes before the last two broadcast.",
             )
         count = prod(batch)
+        if self.dtype.is_complex != columns.dtype.is_complex:
+            result = self._to_common(columns).solve(columns._to_common(self))
+            return result.squeeze(-1) if vector else result
         matrix = self._matrices("solve", square=True)
         left = expand_to(matrix.reshape((*self.shape[:-2], n, n)), (*batch, n, n)).reshape((count, n, n))
-        wide = expand_to(columns.uop.cast(WORK), (*batch, *columns.shape[-2:])).reshape((count, n, columns.shape[-1]))
+        wide = expand_to(columns.uop.cast(self._work()), (*batch, *columns.shape[-2:])).reshape(
+            (count, n, columns.shape[-1])
+        )
         solved = _solved(left, wide, self.device)
         result = self._known(self._computed(solved, batch), "solve", columns._as_float())
         return result.squeeze(-1) if vector else result
 
+    def _to_common(self, other: Self) -> Self:
+        """This in the dtype that both meet in."""
+        return self.cast(least_upper_dtype(self._as_float().dtype, other._as_float().dtype))
+
     def inv(self) -> Self:
         """The inverse; infinities and NaN of a singular matrix."""
         matrix = self._matrices("inv", square=True)
-        return self._result(_solved(matrix, _identity(matrix.shape), self.device), "inv")
+        return self._result(_solved(matrix, _identity(matrix.shape, matrix.dtype), self.device), "inv")
 
     def det(self) -> Self:
         """The determinant."""
         diagonal, sign = self._eliminated("det")
-        return self._result(diagonal.reduce(ops.MUL, (1,)) * sign, "det")
+        return self._result(_multiplied(diagonal) * sign, "det")
 
     def slogdet(self) -> tuple[Self, Self]:
-        """The sign of the determinant (-1, 0 or 1), and the logarithm of its magnitude."""
+        """The sign of the determinant (-1, 0 or 1; of a complex one its direction), and the logarithm of its
+        magnitude."""
         diagonal, sign = self._eliminated("slogdet")
-        signs = formulas.sign(diagonal).reduce(ops.MUL, (1,)) * sign
-        logarithm = formulas.log(abs(diagonal)).reduce(ops.ADD, (1,))
+        signs = _multiplied(direction(diagonal)) * sign
+        logarithm = formulas.log(size(diagonal)).reduce(ops.ADD, (1,))
         return self._result(signs, "det_sign"), self._result(logarithm, "logdet")
 
     def _eliminated(self, name: str) -> tuple[UOp, UOp]:
         """The diagonal (batch, n) after elimination, and the sign of the exchanges."""
         matrix = self._matrices(name, square=True)
         batch, n, _ = matrix.shape
-        ones = broadcast_scalar(const(WORK, 1.0), (batch,))
+        ones = broadcast_scalar(matrix.constant(1.0), (batch,))
         if 0 in matrix.shape:
-            return broadcast_scalar(const(WORK, 1.0), (batch, n)), ones
+            return broadcast_scalar(matrix.constant(1.0), (batch, n)), ones
         upper, sign = eliminated(matrix, compute([ones], self.device)[0], self.device)
         return _diagonal(upper), sign
 
     def cholesky(self, upper: bool = False) -> Self:
-        """The lower triangular L with L @ L.T = self (upper: U.T @ U), of which the lower triangle is read.
+        """The lower triangular L with L @ L.mH = self (upper: U.mH @ U), of which the lower triangle is read.
 
         NaN from the first column on at which the matrix is not positive definite.
         """
@@ -148,7 +166,7 @@ class Decompositions(Topic):
         if 0 not in matrix.shape:
             matrix = factored(matrix, self.device)
         factor = self._result(matrix, "cholesky")
-        return factor.transpose(-2, -1) if upper else factor
+        return factor.transpose(-2, -1).conj() if upper else factor
 
     def matrix_power(self, n: int) -> Self:
         """self @ self @ ... n times; of a negative n, of the inverse."""
@@ -165,7 +183,7 @@ class Decompositions(Topic):
             base = base @ base if power else base
         if result is not None:
             return result
-        ones = _identity((prod(self.shape[:-2]), *self.shape[-2:])).reshape(self.shape)
+        ones = _identity((prod(self.shape[:-2]), *self.shape[-2:]), WORK).reshape(self.shape)
         return self._wrap(ones.cast(self.dtype))
 
     # ---- decompositions
@@ -191,7 +209,7 @@ class Decompositions(Topic):
         U is (m, m) and Vh (n, n), or without full_matrices (m, k) and (k, n), k the smaller of m and n.
         """
         u, s, v = self._svd("svd", full_matrices)
-        u, s, vh = (self._computed(part) for part in (u, s, v.permute((0, 2, 1))))
+        u, s, vh = (self._computed(part) for part in (u, s, conjugate(v.permute((0, 2, 1)))))
         return self._known(u, "svd_u"), self._known(s, "svd_s", u, vh), self._known(vh, "svd_vh")
 
     def _svd(self, name: str, full: bool) -> tuple[UOp, UOp, UOp]:
@@ -202,21 +220,23 @@ class Decompositions(Topic):
         if m >= n:
             u, s, v = _singular(matrix, self.device)
         else:
-            v, s, u = _singular(compute([matrix.permute((0, 2, 1))], self.device)[0], self.device)
+            v, s, u = _singular(compute([conjugate(matrix.permute((0, 2, 1)))], self.device)[0], self.device)
         if full:
             return u, s, v
         return u.shrink([(0, batch), (0, m), (0, k)]), s, v.shrink([(0, batch), (0, n), (0, k)])
 
     def eigh(self) -> tuple[Self, Self]:
-        """Eigenvalues, ascending, and orthonormal eigenvectors as columns of symmetric matrices, of which the lower
-        triangle is read."""
+        """Eigenvalues, ascending, and orthonormal eigenvectors as columns of symmetric (Hermitian) matrices, of which
+        the lower triangle is read."""
         matrix = self._matrices("eigh", square=True)
         if 0 in matrix.shape:
-            return self._result(matrix.reduce(ops.ADD, (2,)), "empty"), self._result(matrix, "empty")
+            return self._result(real_part(matrix).reduce(ops.ADD, (2,)), "empty"), self._result(matrix, "empty")
         from whit.tensor.graphs.linear_algebra.rotate import diagonalised  # lazy: few programs decompose matrices
 
         _, row, column = positions_of(matrix.shape)
-        scaled, scale = _scaled((row >= column).where(matrix, matrix.permute((0, 2, 1))))
+        if self.dtype.is_complex:
+            matrix = row.eq(column).where(real_part(matrix).cast(matrix.dtype), matrix)
+        scaled, scale = _scaled((row >= column).where(matrix, conjugate(matrix.permute((0, 2, 1)))))
         values, vectors = diagonalised(scaled, self.device)
         parts = values * broadcast_batch(scale, values.shape), vectors
         w, v = (self._computed(part) for part in parts)
@@ -227,7 +247,7 @@ class Decompositions(Topic):
     def _small(self, rcond: float | None) -> float:
         if rcond is not None:
             return rcond
-        return float(2.0 ** -self._result_dtype().mantissa_bits * max(self.shape[-2:]))
+        return float(2.0 ** -part_dtype(self._result_dtype()).mantissa_bits * max(self.shape[-2:]))
 
     def matrix_rank(self, tol: float | None = None) -> Self:
         """How many singular values are above tol; by default the largest of them times the rounding of the dtype."""
@@ -238,8 +258,9 @@ class Decompositions(Topic):
     def pinv(self, rcond: float | None = None) -> Self:
         """The pseudo-inverse; singular values up to rcond times the largest count as 0."""
         u, s, v = self._svd("pinv", False)
-        inverse = _inverted(s, self._small(rcond))
-        return self._result(product_of(v * _as_row(inverse, v.shape), u.permute((0, 2, 1)), (s.shape[0],)), "pinv")
+        inverse = widened_to(_inverted(s, self._small(rcond)), v)
+        adjoint = conjugate(u.permute((0, 2, 1)))
+        return self._result(product_of(v * _as_row(inverse, v.shape), adjoint, (s.shape[0],)), "pinv")
 
     def lstsq(self, b: Any, rcond: float | None = None) -> LeastSquares:
         """The shortest x for which self @ x is nearest to b, column by column of b (or of the vector b)."""
@@ -253,15 +274,17 @@ class Decompositions(Topic):
                 f"the matrix {self._made()}, the right side {right._made()}",
                 "It has the rows and the batch of the matrix.",
             )
+        if self.dtype.is_complex != columns.dtype.is_complex:
+            return self._to_common(columns).lstsq(right._to_common(self), rcond)
         u, s, v = self._svd("lstsq", False)
         small = self._small(rcond)
         batch = (s.shape[0],)
-        wide = columns.uop.cast(WORK).reshape((*batch, *columns.shape[-2:]))
-        parts = product_of(u.permute((0, 2, 1)), wide, batch).stage()
-        scaled = parts * _inverted(s, small).reshape((*s.shape, 1)).expand(parts.shape)
+        wide = columns.uop.cast(self._work()).reshape((*batch, *columns.shape[-2:]))
+        parts = product_of(conjugate(u.permute((0, 2, 1))), wide, batch).stage()
+        scaled = parts * widened_to(_inverted(s, small), v).reshape((*s.shape, 1)).expand(parts.shape)
         (x,) = compute([product_of(v, scaled, batch)], self.device)
-        rest = product_of(self.uop.cast(WORK).reshape((*batch, *self.shape[-2:])), x, batch) - wide
-        lengths = self._computed((rest * rest).reduce(ops.ADD, (1,)))
+        rest = product_of(self.uop.cast(self._work()).reshape((*batch, *self.shape[-2:])), x, batch) - wide
+        lengths = self._computed(real_part(conjugate(rest) * rest).reduce(ops.ADD, (1,)))
         residuals = self._known(lengths, "lstsq", columns._as_float())
         solution = self._known(self._computed(x), "lstsq", columns._as_float())
         if vector:
@@ -273,9 +296,14 @@ class Decompositions(Topic):
 # ---- on nodes (batch, rows, columns)
 
 
-def _identity(shape: Shape) -> UOp:
+def _identity(shape: Shape, dtype: DType) -> UOp:
     _, row, column = positions_of(shape)
-    return row.eq(column).where(const(WORK, 1.0), 0.0)
+    return row.eq(column).where(const(dtype, 1.0), 0.0)
+
+
+def _multiplied(values: UOp) -> UOp:
+    """The product along axis 1."""
+    return product(values, (1,)) if values.dtype.is_complex else values.reduce(ops.MUL, (1,))
 
 
 def _diagonal(matrix: UOp) -> UOp:
@@ -291,7 +319,7 @@ def _solved(matrix: UOp, right: UOp, device: str) -> UOp:
     if 0 in right.shape:
         return right
     both = matrix.pad([(0, 0), (0, 0), (0, count)]) + right.pad([(0, 0), (0, 0), (n, 0)])
-    state, ones = compute([both, broadcast_scalar(const(WORK, 1.0), (batch,))], device)
+    state, ones = compute([both, broadcast_scalar(both.constant(1.0), (batch,))], device)
     upper, _ = eliminated(state, ones, device)
     (values,) = compute([upper.shrink([(0, batch), (0, n), (n, count)])], device)
     return substituted(upper, values, device)
@@ -302,16 +330,16 @@ def _reflected(matrix: UOp, device: str) -> tuple[UOp, UOp]:
     from whit.tensor.graphs.linear_algebra.reflect import reflected  # lazy: few programs decompose matrices
 
     batch, m, _ = matrix.shape
-    return (_identity((batch, m, m)), matrix) if 0 in matrix.shape else reflected(matrix, device)
+    return (_identity((batch, m, m), matrix.dtype), matrix) if 0 in matrix.shape else reflected(matrix, device)
 
 
 def _scaled(matrix: UOp) -> tuple[UOp, UOp]:
     """The matrix divided by a power of 2 near its largest element (batch,), so that squares stay in range; and that."""
-    largest = abs(matrix).reduce(ops.MAX, (1, 2)).stage()
+    largest = size(matrix).reduce(ops.MAX, (1, 2)).stage()
     bits = largest.bitcast(dtypes.int64)
     power = ((bits >> 52) << 52).bitcast(WORK)
     scale = power.eq(0.0).where(1.0, power)
-    return matrix / broadcast_batch(scale, matrix.shape), scale
+    return matrix / widened_to(broadcast_batch(scale, matrix.shape), matrix), scale
 
 
 def _singular(matrix: UOp, device: str) -> tuple[UOp, UOp, UOp]:
@@ -322,7 +350,8 @@ def _singular(matrix: UOp, device: str) -> tuple[UOp, UOp, UOp]:
     """
     batch, m, n = matrix.shape
     if 0 in matrix.shape:
-        return _identity((batch, m, m)), broadcast_scalar(const(WORK, 0.0), (batch, n)), _identity((batch, n, n))
+        nothing = broadcast_scalar(const(WORK, 0.0), (batch, n))
+        return _identity((batch, m, m), matrix.dtype), nothing, _identity((batch, n, n), matrix.dtype)
     from whit.tensor.graphs.linear_algebra.reflect import reflected  # lazy: as above
     from whit.tensor.graphs.linear_algebra.rotate import orthogonalised  # lazy: as above
 
@@ -331,8 +360,9 @@ def _singular(matrix: UOp, device: str) -> tuple[UOp, UOp, UOp]:
     v, w = compute([v, w], device)
     q, r = reflected(w, device)
     diagonal = _diagonal(r)
-    s = abs(diagonal).scan(ops.MIN, 1) * broadcast_batch(scale, diagonal.shape)
-    signs = (diagonal < 0.0).where(const(WORK, -1.0), 1.0).pad([(0, 0), (0, m - n)])
+    s = size(diagonal).scan(ops.MIN, 1) * broadcast_batch(scale, diagonal.shape)
+    is_negative = real_part(diagonal) < 0.0  # the diagonal of R is real
+    signs = is_negative.where(matrix.constant(-1.0), 1.0).pad([(0, 0), (0, m - n)])
     _, column = positions_of(signs.shape)
     signs = (column < n).where(signs, 1.0)
     return q * _as_row(signs, q.shape), s, v

@@ -25,7 +25,8 @@ def _on_tensors(name: str) -> Callable[[Rule], Rule]:
     def register(rule: Rule) -> Rule:
         def gradient(y: UOp, dy: UOp, *operands: UOp) -> Given:
             found = rule(*(Tensor._make(node, node.device) for node in (y, dy, *operands)))
-            return tuple(None if part is None else part.uop.cast(dy.dtype) for part in found)
+            pairs = zip(found, operands, strict=True)
+            return tuple(None if part is None else part.uop.cast(operand.dtype) for part, operand in pairs)
 
         derivative(name)(gradient)
         return rule
@@ -34,7 +35,8 @@ def _on_tensors(name: str) -> Callable[[Rule], Rule]:
 
 
 def _transposed(x: Any) -> Any:
-    return x.transpose(-2, -1)
+    """Of complex matrices, conjugated too: the gradients are those of PyTorch's convention."""
+    return x.transpose(-2, -1).conj()
 
 
 def _symmetric(x: Any) -> Any:
@@ -77,7 +79,7 @@ def _summed(x: Any, shape: tuple[int, ...]) -> Any:
 
 @_on_tensors("det")
 def _det(y: Any, dy: Any, a: Any) -> tuple[Any, ...]:
-    return (_each(dy * y) * _transposed(a.inv()),)
+    return (_each(dy * y.conj()) * _transposed(a.inv()),)
 
 
 @_on_tensors("logdet")
@@ -137,7 +139,8 @@ def _qr(q: Any, r: Any, dq: Any, m: Any) -> Any:
             f"gradient: qr of a matrix that is wider than high, or complete: Q is {q.shape}, R is {r.shape}",
             fix='Use mode="reduced" and at least as many rows as columns, or detach it.',
         )
-    symmetric = m.tril() + _transposed(m.tril(-1))
+    below = m.tril(-1)
+    symmetric = below + _transposed(below) + m.real.tril().triu()
     left = q @ symmetric if dq is None else dq + q @ symmetric
     return _transposed(r.solve(_transposed(left)))
 
@@ -155,5 +158,15 @@ _missing("svd_u", " yet; S has one")
 _missing("svd_vh", " yet; S has one")
 _missing("pinv", " yet")
 _missing("lstsq", " yet; of full rank, (a.T @ a).solve(a.T @ b) has one")
-derivative("det_sign")(lambda *nodes: (None,))
+
+
+@_on_tensors("det_sign")
+def _det_sign(y: Any, dy: Any, a: Any) -> tuple[Any, ...]:
+    """A step; of complex determinants, how the angle turns the sign."""
+    if not y.dtype.is_complex:
+        return (None,)
+    turn = (dy.conj() * y).imag
+    return (_each(turn * -1j) * _transposed(a.inv()),)
+
+
 derivative("empty")(lambda *nodes: (None,))

@@ -97,9 +97,9 @@ class Einsum(Topic):
         return self.tensordot(right, ([-1], [-1])) if self.ndim and right.ndim else self * right
 
     def vdot(self, other: Any) -> Self:
-        """The sum of products of all elements."""
+        """The sum of products of all elements, of the conjugates of self."""
         right = self._operand("vdot", other)
-        return self.ravel().dot(right.ravel())
+        return self.conj().ravel().dot(right.ravel())
 
     def outer(self, other: Any) -> Self:
         """Every element of one times every element of the other."""

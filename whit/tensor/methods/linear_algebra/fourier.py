@@ -1,9 +1,9 @@
-"""Discrete Fourier transforms. whit has no complex dtype: a complex tensor has a last axis of two, (real, imaginary).
+"""Discrete Fourier transforms, by the names and arguments of NumPy and PyTorch.
 
-    spectrum = x.rfft()                 # (..., n) -> (..., n // 2 + 1, 2)
+    spectrum = x.rfft()                 # float32 (..., n) -> complex64 (..., n // 2 + 1)
     spectrum.irfft(n=n)                 # and back
 
-`dim` counts the axes of the complex tensor, as if the pair were one number: -1 is the axis before it.
+Inside, a complex number is a last axis of two, as it lies in memory: a transform is a product of real matrices.
 
 A transform of n1 * n2 values is n2 transforms of n1, a multiplication by powers of the n-th root of unity, and n1
 transforms of n2 (Cooley and Tukey). Up to 32 values, and for primes up to 128, it is a product with a matrix; larger
@@ -18,13 +18,14 @@ from math import prod
 from typing import TYPE_CHECKING, Any, Self
 
 from whit.cache import register_cache
-from whit.dtype import DType, dtypes
+from whit.dtype import DType, complex_dtype, dtypes, least_upper_float, part_dtype
 from whit.errors import ArgumentError, ShapeError
 from whit.ir import ops
 from whit.ir.op import spell_shape
 from whit.ir.uop import UOp, const, make
 from whit.tensor.core import either
 from whit.tensor.engine import from_numpy
+from whit.tensor.graphs.complex_functions import as_parts, from_parts
 from whit.tensor.topic import Topic
 
 if TYPE_CHECKING:
@@ -197,30 +198,23 @@ def _scaled(name: str, x: UOp, norm: str | None, inverse: bool) -> UOp:
 
 
 class Fourier(Topic):
-    """fft, rfft and their inverses. The result is float64 of float64, else float32."""
+    """Of one axis, of two, of several. Results are complex128 of float64 and complex128, else complex64; where a signal
+    is real, float64 or float32."""
 
     __slots__ = ()
 
-    def _along(self, name: str, dim: Any, axis: Any, pair: bool) -> int:
-        """The axis to transform; the last one if none is named. `pair`: the tensor is complex."""
-        if pair and (not self.shape or self.shape[-1] != 2):
-            raise ShapeError(
-                f"{name}: {spell_shape(self.shape)} is not complex: its last axis is not (real, imaginary)",
-                self._made(),
-                "Use rfft() of real numbers, or stack the two parts: real.stack(imaginary, dim=-1).",
-            )
-        named = either(name, axis, dim)
-        numbers = self[..., 0] if pair else self
-        return numbers._axis(name, -1 if named is None else named, scalars=False)
-
-    def _prepared(self, name: str, n: Any, place: int, pair: bool) -> tuple[UOp, tuple[int, ...]]:
-        """(batch, n, parts) with the axis at `place` last, cut or padded to n; and the sizes of the other axes."""
+    def _prepared(self, name: str, n: Any, place: int, is_pair: bool) -> tuple[UOp, tuple[int, ...]]:
+        """(batch, n, parts) with the axis at `place` last, cut or padded to n; and the sizes of the other axes. Real
+        numbers have one part, unless a pair is wanted."""
+        self._require(name, not self.dtype.is_bool, "bools are not numbers here", "Cast it.")
         count = self.shape[place] if n is None else n
         if isinstance(count, bool) or not isinstance(count, int) or count < 1:
             raise ArgumentError(f"{name}: a transform of {count!r} values", self._made(), "n is 1 or more.")
-        x = self.uop.cast(dtypes.float64 if self.dtype is dtypes.float64 else dtypes.float32)
-        if not pair:
-            x = x.reshape((*x.shape, 1))
+        part = part_dtype(complex_dtype(least_upper_float(self.dtype)))
+        if self.dtype.is_complex or is_pair:
+            x = as_parts(self.uop.cast(complex_dtype(part)))
+        else:
+            x = self.uop.cast(part).reshape((*self.shape, 1))
         rank = len(x.shape) - 1
         order = [i for i in range(rank) if i != place]
         others = tuple(x.shape[i] for i in order)
@@ -231,56 +225,150 @@ class Fourier(Topic):
         return x.pad([(0, 0), (0, count - size), (0, 0)]) if size < count else x, others
 
     def _restored(self, x: UOp, place: int, others: tuple[int, ...]) -> Self:
-        """(batch, n, parts) -> the axes in the order of the operand, parts last; no such axis if there is one part."""
+        """(batch, n, parts) -> the axes in the order of the operand: complex numbers of two parts, real ones of one."""
         x = x.reshape((*others, *x.shape[1:]))
         rank = len(others)
-        order = [*range(place), rank, *range(place, rank), rank + 1]
-        x = x.permute(tuple(order))
-        return self._wrap(x if x.shape[-1] == 2 else x.reshape(x.shape[:-1]))
+        x = x.permute((*range(place), rank, *range(place, rank), rank + 1))
+        return self._wrap(from_parts(x) if x.shape[-1] == 2 else x.reshape(x.shape[:-1]))
+
+    def _axis_of(self, name: str, dim: Any, axis: Any) -> int:
+        """The axis to transform; the last one if none is named."""
+        named = either(name, axis, dim)
+        return self._axis(name, -1 if named is None else named, scalars=False)
+
+    # ---- one axis
 
     def fft(self, n: int | None = None, dim: Any = None, norm: str | None = None, axis: Any = None) -> Self:
         """The sum over j of x[j] * e ** (-2 pi i j k / n) at every k. `n` cuts or pads the axis."""
-        return self._complex("fft", n, self._along("fft", dim, axis, True), norm, inverse=False)
+        return self._complex("fft", n, self._axis_of("fft", dim, axis), norm, inverse=False)
 
     def ifft(self, n: int | None = None, dim: Any = None, norm: str | None = None, axis: Any = None) -> Self:
         """The inverse of `fft`."""
-        return self._complex("ifft", n, self._along("ifft", dim, axis, True), norm, inverse=True)
+        return self._complex("ifft", n, self._axis_of("ifft", dim, axis), norm, inverse=True)
 
     def _complex(self, name: str, n: int | None, place: int, norm: str | None, inverse: bool) -> Self:
-        x, others = self._prepared(name, n, place, pair=True)
+        x, others = self._prepared(name, n, place, is_pair=False)
         result = transform(x, 1 if inverse else -1, self.device)
         return self._restored(_scaled(name, result, norm, inverse), place, others)
 
     def rfft(self, n: int | None = None, dim: Any = None, norm: str | None = None, axis: Any = None) -> Self:
         """The first n // 2 + 1 values of the transform of real numbers; the others are their conjugates."""
-        self._require("rfft", not self.dtype.is_bool, "bools are not numbers here", "Cast it.")
-        place = self._along("rfft", dim, axis, False)
-        x, others = self._prepared("rfft", n, place, pair=False)
+        return self._half("rfft", n, self._axis_of("rfft", dim, axis), norm)
+
+    def _half(self, name: str, n: int | None, place: int, norm: str | None, inverse: bool = False) -> Self:
+        fix = "Use fft(), or its real part."
+        self._require(name, not self.dtype.is_complex, "it is of real numbers", fix)
+        x, others = self._prepared(name, n, place, is_pair=False)
         batch, count, _ = x.shape
-        result = _scaled("rfft", transform(x, -1, self.device), norm, False)
+        result = _scaled(name, transform(x, 1 if inverse else -1, self.device), norm, inverse)
         return self._restored(result.shrink([(0, batch), (0, count // 2 + 1), (0, 2)]), place, others)
 
     def irfft(self, n: int | None = None, dim: Any = None, norm: str | None = None, axis: Any = None) -> Self:
         """The inverse of `rfft`: n real numbers, 2 * (size - 1) if n is not given."""
-        place = self._along("irfft", dim, axis, True)
+        return self._real("irfft", n, self._axis_of("irfft", dim, axis), norm, inverse=True)
+
+    def _real(self, name: str, n: int | None, place: int, norm: str | None, inverse: bool) -> Self:
         count = 2 * (self.shape[place] - 1) if n is None else n
         known = count // 2 + 1 if isinstance(count, int) and count > 0 else count
-        x, others = self._prepared("irfft", known, place, pair=True)
-        result = _scaled("irfft", transform(_whole_spectrum(x, count), 1, self.device), norm, True)
+        x, others = self._prepared(name, known, place, is_pair=True)
+        whole = transform(_whole_spectrum(x, count), 1 if inverse else -1, self.device)
+        result = _scaled(name, whole, norm, inverse)
         return self._restored(result.shrink([(0, x.shape[0]), (0, count), (0, 1)]), place, others)
 
-    def fft2(self, norm: str | None = None) -> Self:
-        """`fft` over the last two axes."""
-        return self.fft(dim=-2, norm=norm).fft(dim=-1, norm=norm)
+    def hfft(self, n: int | None = None, dim: Any = None, norm: str | None = None, axis: Any = None) -> Self:
+        """The transform of a signal of which half is given, the rest being its conjugate: n real numbers."""
+        return self._real("hfft", n, self._axis_of("hfft", dim, axis), norm, inverse=False)
 
-    def ifft2(self, norm: str | None = None) -> Self:
-        """`ifft` over the last two axes."""
-        return self.ifft(dim=-2, norm=norm).ifft(dim=-1, norm=norm)
+    def ihfft(self, n: int | None = None, dim: Any = None, norm: str | None = None, axis: Any = None) -> Self:
+        """The inverse of `hfft`: the first n // 2 + 1 values."""
+        return self._half("ihfft", n, self._axis_of("ihfft", dim, axis), norm, inverse=True)
+
+    # ---- several axes
+
+    def _sizes_and_axes(self, name: str, s: Any, axes: Any, known: Any = None) -> list[tuple[int | None, int]]:
+        """For each axis the number of values there, None where all are taken."""
+        if axes is None:
+            axes = known if known is not None else range(self.ndim) if s is None else range(-len(s), 0)
+        places = [self._axis(name, axis, scalars=False) for axis in axes]
+        sizes = [None] * len(places) if s is None else [None if size in (None, -1) else size for size in s]
+        if len(sizes) != len(places) or len(set(places)) != len(places) or not places:
+            raise ShapeError(
+                f"{name}: s={s!r:.60} along axes {tuple(axes)} of {spell_shape(self.shape)}",
+                self._made(),
+                "Name different axes, and give a size for each, or none.",
+            )
+        return list(zip(sizes, places, strict=True))
+
+    def fftn(self, s: Any = None, dim: Any = None, norm: str | None = None, axes: Any = None) -> Self:
+        """`fft` along several axes, all if none are named; `s` has the number of values of each."""
+        return self._along_all("fftn", s, either("fftn", axes, dim), norm, inverse=False)
+
+    def ifftn(self, s: Any = None, dim: Any = None, norm: str | None = None, axes: Any = None) -> Self:
+        """The inverse of `fftn`."""
+        return self._along_all("ifftn", s, either("ifftn", axes, dim), norm, inverse=True)
+
+    def fft2(self, s: Any = None, dim: Any = None, norm: str | None = None, axes: Any = None) -> Self:
+        """`fft` over two axes, the last ones if none are named."""
+        return self._along_all("fft2", s, either("fft2", axes, dim), norm, inverse=False, known=(-2, -1))
+
+    def ifft2(self, s: Any = None, dim: Any = None, norm: str | None = None, axes: Any = None) -> Self:
+        """The inverse of `fft2`."""
+        return self._along_all("ifft2", s, either("ifft2", axes, dim), norm, inverse=True, known=(-2, -1))
+
+    def _along_all(self, name: str, s: Any, axes: Any, norm: str | None, inverse: bool, known: Any = None) -> Self:
+        result = self
+        for size, place in reversed(self._sizes_and_axes(name, s, axes, known)):
+            result = result._complex(name, size, place, norm, inverse)
+        return result
+
+    def rfftn(self, s: Any = None, dim: Any = None, norm: str | None = None, axes: Any = None) -> Self:
+        """`rfft` along the last of several axes, then `fft` along the others."""
+        return self._half_of_all("rfftn", s, either("rfftn", axes, dim), norm)
+
+    def rfft2(self, s: Any = None, dim: Any = None, norm: str | None = None, axes: Any = None) -> Self:
+        """`rfftn` over two axes, the last ones if none are named."""
+        return self._half_of_all("rfft2", s, either("rfft2", axes, dim), norm, (-2, -1))
+
+    def _half_of_all(self, name: str, s: Any, axes: Any, norm: str | None, known: Any = None) -> Self:
+        *rest, (size, place) = self._sizes_and_axes(name, s, axes, known)
+        result = self._half(name, size, place, norm)
+        for other_size, other in reversed(rest):
+            result = result._complex(name, other_size, other, norm, inverse=False)
+        return result
+
+    def irfftn(self, s: Any = None, dim: Any = None, norm: str | None = None, axes: Any = None) -> Self:
+        """The inverse of `rfftn`."""
+        return self._real_of_all("irfftn", s, either("irfftn", axes, dim), norm)
+
+    def irfft2(self, s: Any = None, dim: Any = None, norm: str | None = None, axes: Any = None) -> Self:
+        """The inverse of `rfft2`."""
+        return self._real_of_all("irfft2", s, either("irfft2", axes, dim), norm, (-2, -1))
+
+    def _real_of_all(self, name: str, s: Any, axes: Any, norm: str | None, known: Any = None) -> Self:
+        *rest, (size, place) = self._sizes_and_axes(name, s, axes, known)
+        result = self
+        for other_size, other in rest:
+            result = result._complex(name, other_size, other, norm, inverse=True)
+        return result._real(name, size, place, norm, inverse=True)
+
+    # ---- frequencies
+
+    def fftshift(self, dim: Any = None, axes: Any = None) -> Self:
+        """The frequency 0 in the middle of each axis, or of those that are named."""
+        return self._shifted_by("fftshift", either("fftshift", axes, dim), lambda size: size // 2)
+
+    def ifftshift(self, dim: Any = None, axes: Any = None) -> Self:
+        """The inverse of `fftshift`."""
+        return self._shifted_by("ifftshift", either("ifftshift", axes, dim), lambda size: -(size // 2))
+
+    def _shifted_by(self, name: str, axes: Any, shift: Callable[[int], int]) -> Self:
+        places = self._axes(name, axes)
+        return self.roll([shift(self.shape[place]) for place in places], list(places)) if places else self
 
     @classmethod
     def fftfreq(cls, n: int, d: float = 1.0, **kw: Any) -> Self:
         """The frequencies of `fft` in cycles a unit, samples being `d` apart: 0, 1, ... and then the negative ones."""
-        return (cls.arange(n, **kw) + n // 2) % n * (1 / (n * d)) - (n // 2) / (n * d)
+        return ((cls.arange(n, **kw) + n // 2) % n - n // 2) * (1 / (n * d))
 
     @classmethod
     def rfftfreq(cls, n: int, d: float = 1.0, **kw: Any) -> Self:

@@ -24,8 +24,10 @@ class Matrices(Topic):
     __slots__ = ()
 
     def logdet(self) -> Self:
-        """The logarithm of the determinant; -inf of 0, NaN below."""
+        """The logarithm of the determinant; -inf of 0, NaN below. Of a complex one, the complex logarithm."""
         sign, size = self.slogdet()
+        if sign.dtype.is_complex:
+            return sign.angle()._as_imaginary(size)
         return sign.lt(0).where(float("nan"), size)
 
     def cholesky_inverse(self, upper: bool = False) -> Self:
@@ -69,8 +71,8 @@ class Matrices(Topic):
         return self._narrow(total.uop)
 
     def adjoint(self) -> Self:
-        """The last two axes exchanged (PyTorch)."""
-        return self.transpose(-2, -1)
+        """The last two axes exchanged, and complex numbers conjugated (PyTorch)."""
+        return self.transpose(-2, -1).conj()
 
     def matrix_transpose(self) -> Self:
         """The last two axes exchanged (NumPy)."""
@@ -78,21 +80,21 @@ class Matrices(Topic):
 
     @property
     def mH(self) -> Self:  # noqa: N802  # the name that PyTorch has
-        """The last two axes exchanged (PyTorch)."""
-        return self.transpose(-2, -1)
+        """The last two axes exchanged, and complex numbers conjugated (PyTorch)."""
+        return self.transpose(-2, -1).conj()
 
     @property
     def H(self) -> Self:  # noqa: N802  # the name that PyTorch has
-        """A matrix with its axes exchanged (PyTorch)."""
+        """A matrix with its axes exchanged, and complex numbers conjugated (PyTorch)."""
         if self.ndim not in (0, 2):
             raise ShapeError(
                 f"H: {spell_shape(self.shape)} is no matrix", self._made(), "Use mH for the last two axes."
             )
-        return self.transpose(0, 1) if self.ndim else self
+        return (self.transpose(0, 1) if self.ndim else self).conj()
 
     def vecdot(self, x: Any, dim: int = -1) -> Self:
-        """The sum of products along an axis (PyTorch, NumPy)."""
-        product = self.mul(x)
+        """The sum of products along an axis, of the conjugates of self (PyTorch, NumPy)."""
+        product = self.conj().mul(x)
         return product.any(dim) if product.dtype.is_bool else product.sum(dim, dtype=product.dtype)
 
     def chain_matmul(self, *matrices: Any) -> Self:

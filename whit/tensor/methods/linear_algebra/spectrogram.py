@@ -1,8 +1,6 @@
 """Spectra of overlapping windows of a signal, and the signal of such spectra; windows to multiply them with.
 
-    (..., time) -> stft -> (..., frequencies, frames, 2) -> istft -> (..., time)
-
-Real and imaginary parts are the last axis, as in `fft` (docs/linalg.md).
+(..., time) -> stft -> complex (..., frequencies, frames) -> istft -> (..., time)
 """
 
 from __future__ import annotations
@@ -10,13 +8,14 @@ from __future__ import annotations
 import math
 from typing import Any, Self
 
-from whit.dtype import DTypeLike, dtypes
+from whit.dtype import DTypeLike, complex_dtype, dtypes, part_dtype
 from whit.errors import ArgumentError, ShapeError
 from whit.ir import ops
 from whit.ir.op import spell_shape
 from whit.ir.uop import UOp, const
 from whit.tensor.core import broadcast_scalar, check_number, storable, whole
 from whit.tensor.graphs import chebyshev
+from whit.tensor.graphs.complex_functions import as_parts, from_parts
 from whit.tensor.graphs.positions import moved_axes, positions_along
 from whit.tensor.methods.linear_algebra.fourier import Fourier
 
@@ -29,7 +28,7 @@ class Spectrogram(Fourier):
     def _stft_window(self, name: str, n_fft: int, win_length: int | None, window: Any) -> Self:
         """The window in the middle of n_fft samples; ones if there is none."""
         length = n_fft if win_length is None else whole(name, "win_length", win_length, self._made())
-        dtype = dtypes.float64 if self.dtype is dtypes.float64 else dtypes.float32
+        dtype = dtypes.float64 if part_dtype(self.dtype) is dtypes.float64 else dtypes.float32
         if not 0 < length <= n_fft:
             raise ArgumentError(f"{name}: win_length={length} of n_fft={n_fft}", self._made(), "Use 1 up to n_fft.")
         if window is None:
@@ -57,7 +56,8 @@ class Spectrogram(Fourier):
     ) -> Self:
         """The transforms of windows of n_fft samples, hop_length apart, in columns; a batch of signals may come first.
 
-        `center` pads the signal so that window t is around sample t * hop_length.
+        `center` pads the signal so that window t is around sample t * hop_length. `return_complex=False`: both parts
+        on a last axis of two.
         """
         n_fft = whole("stft", "n_fft", n_fft, self._made())
         hop = n_fft // 4 if hop_length is None else whole("stft", "hop_length", hop_length, self._made())
@@ -68,7 +68,8 @@ class Spectrogram(Fourier):
                 "Use a signal or a batch of them, and lengths of 1 or more.",
             )
         chosen = self._stft_window("stft", n_fft, win_length, window)
-        signal = self.cast(chosen.dtype)
+        self._require("stft", not self.dtype.is_complex or not onesided, "half is of real signals", "onesided=False")
+        signal = self.cast(complex_dtype(chosen.dtype) if self.dtype.is_complex else chosen.dtype)
         if center:
             pads = [(0, 0)] * (self.ndim - 1) + [(n_fft // 2, n_fft // 2)]
             signal = signal.pad(pads, mode=pad_mode)
@@ -77,10 +78,11 @@ class Spectrogram(Fourier):
                 f"stft: windows of {n_fft} in {signal.shape[-1]} samples", self._made(), "Use a shorter window."
             )
         frames = signal._windows(n_fft, hop) * chosen
-        found = frames.rfft() if onesided else frames.stack(frames * 0, dim=-1).fft()
+        found = frames.rfft() if onesided else frames.fft()
         if normalized:
             found = found * n_fft**-0.5
-        return found.transpose(-3, -2)
+        found = found.transpose(-2, -1)
+        return found._wrap(as_parts(found.uop)) if return_complex is False else found
 
     def _windows(self, size: int, step: int) -> Self:
         """All windows of the last axis, in a new last axis, as a value of its own."""
@@ -106,17 +108,19 @@ class Spectrogram(Fourier):
         """The signal of such transforms: windows added up where they overlap, divided by the squares of the window."""
         n_fft = whole("istft", "n_fft", n_fft, self._made())
         hop = n_fft // 4 if hop_length is None else whole("istft", "hop_length", hop_length, self._made())
-        known = self.shape[-3] if self.ndim > 2 else 0
+        spectra = self._spectra()
+        known = spectra.shape[-2] if spectra.ndim > 1 else 0
         is_half = known != n_fft if onesided is None else onesided
-        if self.ndim not in (3, 4) or self.shape[-1] != 2 or known != (n_fft // 2 + 1 if is_half else n_fft):
+        if spectra.ndim not in (2, 3) or known != (n_fft // 2 + 1 if is_half else n_fft):
             raise ShapeError(
                 f"istft: n_fft={n_fft} of {spell_shape(self.shape)}",
                 self._made(),
-                "It takes what stft() gives: (..., frequencies, frames, 2).",
+                "It takes what stft() gives: (..., frequencies, frames).",
             )
         chosen = self._stft_window("istft", n_fft, win_length, window)
-        columns = self.transpose(-3, -2) * (n_fft**0.5 if normalized else 1.0)
-        frames = columns.irfft(n_fft) if is_half else columns.ifft()[..., 0]
+        columns = spectra.transpose(-2, -1) * (n_fft**0.5 if normalized else 1.0)
+        frames = columns.irfft(n_fft) if is_half else columns.ifft()
+        frames = frames if return_complex else frames.real
         count = frames.shape[-2]
         total = n_fft + hop * (count - 1)
         signal = self._added_up(frames * chosen, hop, total)
@@ -127,6 +131,11 @@ class Spectrogram(Fourier):
         result = signal[..., start:end] / weight[start:end]
         missing = 0 if length is None else length - result.shape[-1]
         return result.pad([(0, 0)] * (result.ndim - 1) + [(0, missing)]) if missing > 0 else result
+
+    def _spectra(self) -> Self:
+        """Complex columns; also of what `stft` gives with return_complex=False."""
+        are_parts = not self.dtype.is_complex and self.ndim in (3, 4) and self.shape[-1] == 2
+        return self._wrap(from_parts(self._wide())) if are_parts else self
 
     def _added_up(self, frames: Self, hop: int, total: int) -> Self:
         """Frames added at places that are `hop` apart."""

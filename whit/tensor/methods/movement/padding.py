@@ -39,7 +39,8 @@ class Padding(Topic):
             raise ArgumentError(
                 f"pad: there is no mode {mode!r}", self._made(), f"Use one of {', '.join(repr(m) for m in MODES)}."
             )
-        check_number("pad", "value", value, self._made())
+        if not isinstance(value, complex):
+            check_number("pad", "value", value, self._made())
         pads = self._padding(padding)
         inner = self._cropped(pads)
         grow = [_added(*pair, size) for pair, size in zip(pads, inner.shape, strict=True)]

@@ -10,7 +10,7 @@ from typing import Self
 from whit.errors import ArgumentError
 from whit.ir.uop import UOp
 from whit.tensor.core import check_number
-from whit.tensor.graphs import formulas
+from whit.tensor.graphs import complex_functions, formulas
 from whit.tensor.graphs.trigonometry import tanh
 from whit.tensor.topic import Topic
 
@@ -71,7 +71,7 @@ class Activations(Topic):
 
     def sigmoid(self) -> Self:
         """1 / (1 + exp(-self))."""
-        return self._apply(formulas.sigmoid)
+        return self._apply(formulas.sigmoid, complex_functions.sigmoid)
 
     def logsigmoid(self) -> Self:
         """log(sigmoid(self)), without underflow."""

@@ -14,7 +14,7 @@ import math
 from collections.abc import Callable
 from typing import Any, Self
 
-from whit.dtype import DType, DTypeLike, convert, dtypes, round_float
+from whit.dtype import DType, DTypeLike, convert, dtypes, part_dtype, round_float, to_dtype
 from whit.engine.devices.device import usable
 from whit.engine.programs.overlay import current
 from whit.engine.realize.store_once import store_when_computed
@@ -26,6 +26,7 @@ from whit.names import unknown_argument
 from whit.tensor.batches import drawn
 from whit.tensor.core import check_number, storable
 from whit.tensor.graphs import uniform
+from whit.tensor.graphs.complex_functions import complex_of
 from whit.tensor.graphs.threefry import next_draw, seed_with, set_state, state, words
 from whit.tensor.graphs.uniform import Words
 from whit.tensor.methods.creation import _shape
@@ -103,11 +104,22 @@ class Sampling(Topic):
         device, requires_grad = _options(name, kw)
         return cls._drawn_once(value(cls, shape, device, inner).cast(wanted), device, requires_grad)
 
+    @classmethod
+    def _of_two(
+        cls, draw: Callable[..., Any], shape: tuple[Any, ...], part: DType, kw: dict[str, Any], scale: float = 1.0
+    ) -> Self:
+        """Complex numbers of which each part is drawn."""
+        device, requires_grad = _options(draw.__name__, kw)
+        real, imaginary = (draw(*shape, dtype=part, device=device).uop * scale for _ in range(2))
+        return cls._drawn_once(complex_of(real, imaginary), device, requires_grad)
+
     # ---- the three that everything else is made of
 
     @classmethod
     def rand(cls, *shape: Any, dtype: DTypeLike | None = None, **kw: Any) -> Self:
         """Uniform in [0, 1): every multiple of 2**-24 (float64: 2**-53, float16: 2**-11, ...) is equally likely."""
+        if (parts := _parts_of(dtype)) is not None:
+            return cls._of_two(cls.rand, shape, parts, kw)
         sizes = _sizes("rand", shape)
         wanted = _float_dtype("rand", dtype)
         device, requires_grad = _options("rand", kw)
@@ -116,7 +128,9 @@ class Sampling(Topic):
 
     @classmethod
     def randn(cls, *shape: Any, dtype: DTypeLike | None = None, **kw: Any) -> Self:
-        """Normal, of mean 0 and variance 1."""
+        """Normal, of mean 0 and variance 1; of complex numbers, both parts together."""
+        if (parts := _parts_of(dtype)) is not None:
+            return cls._of_two(cls.randn, shape, parts, kw, scale=math.sqrt(0.5))
         return cls._drawn("randn", _sizes("randn", shape), dtype, kw, _normal)
 
     @classmethod
@@ -287,6 +301,12 @@ def _options(name: str, kw: dict[str, Any]) -> tuple[str | None, bool | None]:
     if unknown:
         raise unknown_argument(name, min(unknown), ("dtype", "device", "requires_grad"))
     return kw.get("device"), kw.get("requires_grad")
+
+
+def _parts_of(dtype: DTypeLike | None) -> DType | None:
+    """The dtype of the parts, if complex numbers are asked for."""
+    wanted = None if dtype is None else to_dtype(dtype)
+    return part_dtype(wanted) if wanted is not None and wanted.is_complex else None
 
 
 def _float_dtype(name: str, dtype: DTypeLike | None) -> DType:

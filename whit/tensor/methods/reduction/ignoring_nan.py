@@ -8,7 +8,6 @@ from typing import Any, Self
 from whit.dtype import DTypeLike, dtypes
 from whit.ir.uop import UOp
 from whit.tensor.core import either, keeps
-from whit.tensor.graphs import formulas
 from whit.tensor.methods.indexing.sort import check_fractions, check_interpolation
 from whit.tensor.methods.reduction.running import Running
 from whit.tensor.results import ValuesAndIndices
@@ -38,15 +37,13 @@ class IgnoringNaN(Running):
         return self._narrow((total / count).uop)
 
     def _without_nan(self) -> Self:
-        return (
-            self._wrap(formulas.isnan(self.uop).where(self.uop.constant(0), self.uop)) if self.dtype.is_float else self
-        )
+        return self._with_for_nan(0.0)
 
     def _with_for_nan(self, value: float) -> Self:
         """Another number where it is NaN."""
-        if not self.dtype.is_float:
+        if not self.dtype.is_continuous:
             return self
-        return self._wrap(formulas.isnan(self.uop).where(self.uop.constant(value), self.uop))
+        return self._wrap(self.isnan().uop.where(self.uop.constant(value), self.uop))
 
     def nanprod(self, axis: Any = None, keepdim: bool = False, dtype: DTypeLike | None = None) -> Self:
         """The product of those that are not NaN."""

@@ -12,7 +12,7 @@ import operator
 from math import prod
 from typing import Any, Self
 
-from whit.dtype import DType, DTypeLike, dtypes, least_upper_dtype, least_upper_float, resolve_weak
+from whit.dtype import DType, DTypeLike, dtypes, least_upper_dtype, least_upper_float, part_dtype, resolve_weak
 from whit.engine.devices.device import target_of
 from whit.errors import ArgumentError, DTypeError, ShapeError
 from whit.ir import ops
@@ -23,6 +23,8 @@ from whit.kernel.forms import forms_of
 from whit.tensor.core import check_number, either, keeps, storable
 from whit.tensor.graphs import formulas
 from whit.tensor.graphs.batch_norm import scaled, squares_from_mean
+from whit.tensor.graphs.complex_functions import absolute, parts_of
+from whit.tensor.graphs.complex_products import product
 from whit.tensor.graphs.positions import sized
 from whit.tensor.graphs.restate import restate
 from whit.tensor.graphs.softmax import broadcast_like, kept_shape, log_softmax, logsumexp, reduced, shifted, softmax
@@ -89,13 +91,17 @@ class Reductions(Topic):
 
     def _narrow(self, value: UOp) -> Self:
         """The result of such a computation in the dtype that users see."""
-        return self._wrap(value.cast(least_upper_float(self.uop.dtype)))
+        wanted = least_upper_float(self.uop.dtype)
+        return self._wrap(value.cast(wanted if value.dtype.is_complex else part_dtype(wanted)))
 
     def _accumulate(self, name: str, op: Op, axis: Any, keepdim: bool, dtype: DTypeLike | None) -> Self:
         axes = self._axes(name, axis)
         wanted = self.uop.dtype if dtype is None else storable(name, dtype)
         inner = sum_dtype(wanted) if dtype is None or wanted.is_float else wanted
-        result = reduced(self.uop.cast(inner), op, axes, keepdim)
+        value = self.uop.cast(inner)
+        if op is ops.MUL and inner.is_complex:
+            return self._wrap(product(value, axes, keepdim))
+        result = reduced(value, op, axes, keepdim)
         return self._wrap(result.cast(wanted) if wanted.is_float or dtype is not None else result)
 
     def sum(
@@ -131,6 +137,7 @@ class Reductions(Topic):
     def _extreme(self, name: str, op: Op, on_bool: Op, axis: Any, keepdim: bool) -> Self:
         axes = self._axes(name, axis)
         self._not_empty(name, axes)
+        self._in_order(name, self.uop)
         return self._wrap(reduced(self.uop, on_bool if self.dtype.is_bool else op, axes, keepdim))
 
     def max(self, axis: Any = None, keepdim: bool = False, dim: Any = None, keepdims: bool = False) -> Self:
@@ -193,6 +200,8 @@ class Reductions(Topic):
         check_number(name, "correction", correction, self._made())
         axes = self._axes(name, axis)
         x = self._wide()
+        if x.dtype.is_complex:
+            return self._variance_of_complex(x, axes, keepdim, correction)
         count = count_of(x, axes, correction)
         if axes and forms_of(target_of(self.device)).sums_together:
             flat = mean_of(x, axes)
@@ -205,6 +214,13 @@ class Reductions(Topic):
         away = x - broadcast_like(middle, x)
         total = reduced(away * away, ops.ADD, axes, keepdim)
         return total / count, middle if keepdim or not axes else middle.reshape(total.shape)
+
+    def _variance_of_complex(self, x: UOp, axes: tuple[int, ...], keepdim: bool, correction: int) -> tuple[UOp, UOp]:
+        """The variances of both parts together, and the mean."""
+        middle = mean_of(x, axes, keepdim=True)
+        real, imaginary = parts_of(x - broadcast_like(middle, x))
+        total = reduced(real * real + imaginary * imaginary, ops.ADD, axes, keepdim)
+        return total / count_of(real, axes, correction), middle if keepdim else middle.reshape(total.shape)
 
     def var(
         self,
@@ -278,7 +294,7 @@ class Reductions(Topic):
         if not flat.shape:
             flat = flat.reshape((1,))
         flat._not_empty(name, (place,))
-        x = flat.uop
+        x = self._in_order(name, flat.uop)
         best = broadcast_like(reduced(x, on_bool if x.dtype.is_bool else op, (place,), keepdim=True), x)
         hit = x.eq(best) | formulas.isnan(x) if x.dtype.is_float else x.eq(best)
         size = x.shape[place]
@@ -384,8 +400,9 @@ class Reductions(Topic):
         """self divided by its p-norm along an axis, or by eps if that is larger."""
         axes = self._axes("normalize", dim if axis is None else axis)
         x = self._wide()
-        norm = norm_of("normalize", x, p, axes, keepdim=True)
-        return self._narrow(x / broadcast_like(norm.maximum(eps), x))
+        size = absolute(x) if x.dtype.is_complex else x
+        norm = norm_of("normalize", size, p, axes, keepdim=True)
+        return self._narrow(x / broadcast_like(norm.maximum(eps), x).cast(x.dtype))
 
     def norm(
         self, p: float | str = 2.0, axis: Any = None, keepdim: bool = False, dim: Any = None, keepdims: bool = False
@@ -397,4 +414,5 @@ class Reductions(Topic):
             raise ArgumentError(f"norm: there is no norm {p!r}", self._made(), 'Use a number, inf, -inf or "fro".')
         if math.isinf(power):
             self._not_empty("norm", axes)
-        return self._narrow(norm_of("norm", self._wide(), float(power), axes, keeps(keepdim, keepdims)))
+        x = absolute(self.uop) if self.dtype.is_complex else self._wide()
+        return self._narrow(norm_of("norm", x, float(power), axes, keeps(keepdim, keepdims)))

@@ -14,6 +14,7 @@ from whit.ir.op import Op, spell_shape
 from whit.ir.uop import UOp, const
 from whit.tensor.core import broadcast_scalar
 from whit.tensor.graphs import formulas
+from whit.tensor.graphs.complex_products import running_product
 from whit.tensor.graphs.positions import counting_dtype, positions_along
 from whit.tensor.methods.reduction.reduce import Reductions, sum_dtype
 from whit.tensor.results import ValuesAndIndices
@@ -40,12 +41,14 @@ class Running(Reductions):
     def _running(self, name: str, op: Op, axis: int | None) -> Self:
         place = self._running_axis(name, axis)
         inner = self.uop.cast(sum_dtype(self.uop.dtype))
+        if op is ops.MUL and inner.dtype.is_complex and self.shape:
+            return self._wrap(running_product(inner, place))
         result = inner.scan(op, place) if self.shape else inner
         return self._wrap(result.cast(self.uop.dtype) if self.dtype.is_float else result)
 
     def _running_extreme(self, name: str, op: Op, on_bool: Op, axis: int | None) -> ValuesAndIndices[Self]:
         place = self._running_axis(name, axis)
-        x = self.uop
+        x = self._in_order(name, self.uop)
         if not x.shape:
             return ValuesAndIndices(self._wrap(x), self._wrap(const(dtypes.default_int, 0)))
         extreme = x.scan(on_bool if x.dtype.is_bool else op, place)

@@ -36,7 +36,9 @@ class Steps(Topic):
 
     def _end(self, name: str, part: Any, axis: int) -> Self:
         """What is put before or after an axis; one number is repeated beside it."""
-        given = type(self)(part, dtype=self.dtype) if isinstance(part, int | float) else self._operand(name, part)
+        given = (
+            type(self)(part, dtype=self.dtype) if isinstance(part, int | float | complex) else self._operand(name, part)
+        )
         if given.ndim:
             return given
         return given.expand((*self.shape[:axis], 1, *self.shape[axis + 1 :]))

@@ -174,7 +174,7 @@ export class GraphView {
   hover(item, event) {
     this.canvas.style.cursor = item ? "pointer" : "grab";
     if (item && event) {
-      showTip(event, item.callee ? `call ${item.callee}` : `${item.op} ${item.detail}`, [
+      showTip(event, item.title || (item.callee ? `call ${item.callee}` : `${item.op} ${item.detail}`), [
         ["name", item.name],
         ["type", item.kernel === undefined ? item.type : ""],
         ["values", item.range],
@@ -194,7 +194,7 @@ export class GraphView {
   search(text) {
     const words = text.toLowerCase().split(/\s+/).filter(Boolean);
     const has = (item) => {
-      const all = `${item.name} ${item.op} ${item.detail} ${item.type} ${item.callee || ""}`.toLowerCase();
+      const all = `${item.name} ${item.op} ${item.detail} ${item.type} ${item.callee || ""} ${item.title || ""}`.toLowerCase();
       return words.every((word) => all.includes(word));
     };
     this.found = new Set(words.length ? this.scene.nodes.filter(has).map((item) => item.id) : []);

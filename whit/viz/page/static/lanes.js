@@ -159,7 +159,15 @@ export class LaneChart {
     if (kind === "copy") return bytes(this.data.copies[index][3]);
     const number = kind === "launch" ? this.data.launches.kernel[index] : this.data.host[index][3];
     const isSchedule = kind === "host" && this.data.host[index][2] === "schedule";
-    return isSchedule ? `schedule s${number}` : `k${number} ${this.nameOf(number)}`;
+    if (isSchedule) return `schedule s${number}`;
+    return kind === "launch" ? this.nameOfLaunch(index) : `k${number} ${this.nameOf(number)}`;
+  }
+
+  /** What a launch computes: "blocks.3.attn softmax". */
+  nameOfLaunch(index) {
+    const { name, kernel } = this.data.launches;
+    const text = this.data.names[name[index]].split("  ")[0];
+    return text || `k${kernel[index]} ${this.nameOf(kernel[index])}`;
   }
 
   events(context, height) {

@@ -4,6 +4,7 @@ import { flameView } from "./flame.js";
 import { basename } from "./format.js";
 import { kernelView } from "./kernel.js";
 import { setGlobalKeys, setKeys, showHelp } from "./keys.js";
+import { layersView } from "./layers.js";
 import { memoryView } from "./memory.js";
 import { overviewView } from "./overview.js";
 import { rooflineView } from "./roofline.js";
@@ -16,6 +17,7 @@ import { hideTip } from "./tooltip.js";
 
 const VIEWS = {
   "": ["Kernels", overviewView],
+  layers: ["Layers", layersView],
   timeline: ["Timeline", timelineView],
   memory: ["Memory", memoryView],
   roofline: ["Roofline", rooflineView],

@@ -32,8 +32,8 @@ export async function overviewView(main) {
   const kernels = new Table(
     [
       { name: "kernel", left: true, text: (row) => row.id, value: (row) => number(row.id) },
+      { name: "computes", left: true, text: (row) => row.called, value: (row) => row.called },
       { name: "name", left: true, text: (row) => row.name, value: (row) => row.name },
-      { name: "computes", left: true, text: (row) => row.computes, value: (row) => row.computes },
       { name: "line", left: true, text: (row) => place(stacks[row.stack]), value: (row) => place(stacks[row.stack]) },
       { name: "runs", text: (row) => count(row.runs), value: (row) => row.runs },
       {

@@ -144,7 +144,7 @@ function dot(row, x, y, size) {
   });
   circle.addEventListener("click", () => go(link("kernel", number)));
   circle.addEventListener("pointermove", (event) =>
-    showTip(event, `${row.id} ${row.name}`, [
+    showTip(event, `${row.id} ${row.called}`, [
       ["of roof", `${Math.round(row.roofline.efficiency * 100)} %, bound by ${row.roofline.bound}`],
       ["speed", `${trimmed(row.roofline.gflops)} GFLOP/s, ${trimmed(row.roofline.gbytes)} GB/s`],
       ["moves", bytes(row.bytes)],
@@ -159,7 +159,7 @@ function dot(row, x, y, size) {
 
 /** The name of a kernel, beside its dot where there is room: right, left, below or above. */
 function label(picture, taken, row, x, y, size) {
-  const text = `${row.id} ${row.name}`;
+  const text = `${row.id} ${row.called}`;
   const wide = text.length * 6.7;
   const right = Number(picture.getAttribute("width")) - 4;
   const places = [

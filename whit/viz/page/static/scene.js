@@ -15,6 +15,7 @@ function node(id, row, name, sources, extra = {}) {
 
 /** The words in a node's box: its op and what is special about it. */
 export function label(item) {
+  if (item.title) return item.title;
   let detail = item.callee || item.detail;
   if (item.op === "range") detail = detail.replace(/,? ?id=(\d+), kind=/, " r$1 ");
   if (item.type) detail = detail.replace(`, ${item.type}`, "");
@@ -59,9 +60,9 @@ export function stepScene(items) {
 
 /**
  * The scene of a schedule: its calls, each below those it waits for. `needs` has [call, argument] pairs for each call,
- * and `kernelOf(i)` its kernel.
+ * `calls` its kernel, and `names` what it computes.
  */
-export function callScene(graph, needs, opened, kernelOf) {
+export function callScene(graph, { needs, calls: kernels, names }, opened) {
   const nodes = new Map();
   const calls = graph.rows[graph.root][1];
   calls.forEach((number, i) => {
@@ -74,11 +75,12 @@ export function callScene(graph, needs, opened, kernelOf) {
       id,
       node(id, graph.rows[number], graph.names[number], sources, {
         callee: called?.name ?? "",
+        title: names[i],
         order: i,
-        kernel: kernelOf(i),
+        kernel: kernels[i],
       }),
     );
-    nodes.get(id).type = `k${kernelOf(i)}`;
+    nodes.get(id).type = `k${kernels[i]}`;
     if (isOpen) addBody(nodes, called, id, wanted);
   });
   return finished(nodes);
@@ -94,6 +96,11 @@ function addBody(nodes, called, call, wanted) {
     const id = `${call}:${number}`;
     nodes.set(id, node(id, row, called.names[number], sources, { inside: `${call}:` }));
   });
+}
+
+/** A scene of explicit nodes, whose sources are ids. */
+export function sceneOf(items) {
+  return finished(new Map(items.map((item) => [item.id, item])));
 }
 
 /** Numbers the nodes, lists the edges that have both ends, and finds the users of each node. */

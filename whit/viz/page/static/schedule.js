@@ -15,7 +15,7 @@ export async function scheduleView(main, path) {
     get("overview"),
     get("stacks"),
   ]);
-  const names = new Map(overview.kernels.map((row) => [Number(row.id.slice(1)), row.name]));
+  const names = new Map(overview.kernels.map((row) => [Number(row.id.slice(1)), row.called]));
   const stages = [
     { name: "graph", note: "as it came in", graph: schedule.graph, place: "", steps: 0 },
     {
@@ -57,7 +57,7 @@ export async function scheduleView(main, path) {
 /** The scene of the calls; the graph that came in is drawn as any other. */
 function sceneOf(graph, schedule, opened) {
   const isSchedule = graph.root >= 0 && graph.rows[graph.root][0] === "linear";
-  return isSchedule ? callScene(graph, schedule.needs, opened, (i) => schedule.calls[i]) : null;
+  return isSchedule ? callScene(graph, schedule, opened) : null;
 }
 
 function calls(schedule, names) {
@@ -66,7 +66,7 @@ function calls(schedule, names) {
       "a",
       { class: "call", href: link("kernel", kernel) },
       el("span", { class: "number" }, String(i)),
-      el("span", {}, `k${kernel} ${names.get(kernel) ?? ""}`),
+      el("span", {}, `k${kernel} ${schedule.names[i] || names.get(kernel) || ""}`),
       el(
         "span",
         { class: "dim" },

@@ -21,7 +21,7 @@ class Timeline {
     this.schedules = new Map(overview.schedules.map((row) => [Number(row.id.slice(1)), row]));
     this.surface = new Surface((context, width, height) => this.chart.draw(context, width, height), "timeline");
     this.axis = new Axis(data.end, LEFT, this.surface);
-    this.chart = new LaneChart(data, this.axis, (kernel) => this.kernels.get(kernel)?.name ?? `k${kernel}`);
+    this.chart = new LaneChart(data, this.axis, (kernel) => this.kernels.get(kernel)?.called ?? `k${kernel}`);
     this.axis.listen();
     pointer(this.surface, {
       drag: (dx) => this.axis.pan(dx),
@@ -100,7 +100,7 @@ class Timeline {
       total += ns[i];
       found.set(kernel[i], row);
     }
-    const name = (row) => `k${row.number} ${this.kernels.get(row.number)?.name ?? ""}`;
+    const name = (row) => `k${row.number} ${this.kernels.get(row.number)?.called ?? ""}`;
     const table = new Table(
       [
         { name: "kernel", left: true, text: name, value: (row) => row.number },
@@ -173,7 +173,7 @@ class Timeline {
     if (item.kind === "host") {
       const [, , what, number] = this.data.host[item.index];
       const name =
-        what === "kernel" ? `compile k${number} ${this.kernels.get(number)?.name ?? ""}` : `schedule s${number}`;
+        what === "kernel" ? `compile k${number} ${this.kernels.get(number)?.called ?? ""}` : `schedule s${number}`;
       return showTip(event, name, [
         ["took", duration(end - start)],
         ["at", duration(start)],
@@ -190,8 +190,8 @@ class Timeline {
     }
     const number = this.data.launches.kernel[item.index];
     const kernel = this.kernels.get(number);
-    return showTip(event, `k${number} ${kernel?.name ?? ""}`, [
-      ["computes", kernel?.computes ?? ""],
+    return showTip(event, this.chart.nameOfLaunch(item.index), [
+      ["kernel", `k${number} ${kernel?.name ?? ""}`],
       ["took", duration(end - start)],
       ["at", duration(start)],
       ["moves", kernel ? bytes(kernel.bytes) : ""],
@@ -269,17 +269,17 @@ class Timeline {
     const kernel = this.kernels.get(number);
     const [start, end] = this.chart.spanOf(item);
     const speed = (amount) => (amount / Math.max(end - start, 1)).toFixed(2);
-    const nameOf = (one) => `k${one} ${this.kernels.get(one)?.name ?? ""}`;
     const needed = (call) => {
       const index = this.firstOf(item) + call;
       const choose = () => this.choose({ kind: "launch", index });
-      const text = `call ${call}: ${nameOf(launches.kernel[index])}`;
+      const text = `call ${call}: ${this.chart.nameOfLaunch(index)}`;
       return el("button", { type: "button", class: "edge", onclick: choose }, el("span", {}, text));
     };
     return el(
       "div",
       { class: "details" },
-      el("h3", {}, el("a", { href: link("kernel", number) }, nameOf(number))),
+      el("h3", {}, this.chart.nameOfLaunch(item.index)),
+      el("p", {}, el("a", { href: link("kernel", number) }, `k${number} ${kernel?.name ?? ""}`)),
       el(
         "p",
         {},

@@ -1,0 +1,1 @@
+"""`whit.numpy` against the standard, and in the hands of other libraries."""

@@ -1,0 +1,136 @@
+"""The layers of a model as they are seen while somebody watches: class, parameters, and what gives values to what.
+
+    blocks.0.attn.qkv   Linear   weight float32(96, 32), bias float32(96,)     blocks.0.ln1 -> blocks.0.attn.qkv
+
+A layer is noted when its method makes a tensor (`whit.tensor.place`), under the path by which its parameters are named;
+so nothing has to be registered, and any class is a layer. Nothing is kept alive: parameters are known by what they look
+like, their memories weakly.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Any
+
+from whit.cache import register_cache
+from whit.ir import ops
+from whit.ir.uop import UOp
+from whit.records import dataclass, field
+
+if TYPE_CHECKING:
+    from whit.engine.report.user_place import Place
+
+MOST_LAYERS = 10_000
+NOTHING_LEFT: Mapping[str, int] = {}
+
+
+@dataclass(slots=True)
+class Layer:
+    """One layer, known by its path."""
+
+    path: str
+    kind: str  # the name of its class
+    parameters: dict[str, tuple[str, tuple[int, ...], int]] = field(default_factory=dict)  # dtype, shape, bytes
+    seen: int = 0  # how often it has made a tensor
+
+
+layers: dict[str, Layer] = {}
+flows: dict[tuple[str, str], None] = {}  # from one layer to another, in the forward pass
+_paths: weakref.WeakKeyDictionary[UOp, str] = weakref.WeakKeyDictionary()  # BUFFER -> "head.weight"
+register_cache(layers.clear, "engine.layers")
+register_cache(flows.clear, "engine.flows")
+register_cache(_paths.clear, "engine.parameter_paths")
+
+
+def note_layer(path: str, owner: Any) -> None:
+    """A method of this object has made a tensor."""
+    found = layers.get(path)
+    kind = type(owner).__name__
+    if found is None or found.kind != kind:
+        if len(layers) >= MOST_LAYERS:
+            return
+        found = layers[path] = Layer(path, kind)
+    found.seen += 1
+    for name, value in vars(owner).items():
+        if hasattr(type(value), "uop"):
+            node = value.uop
+            while node.op is ops.AFTER:  # written to, and not computed yet
+                node = node.src[0]
+            if node.op is ops.BUFFER:
+                _paths[node] = f"{path}.{name}" if path else name
+            if name not in found.parameters and all(type(size) is int for size in node.shape):
+                sizes = tuple(int(size) for size in node.shape)
+                count = node.dtype.itemsize
+                for size in sizes:
+                    count *= size
+                found.parameters[name] = (node.dtype.name, sizes, count)
+
+
+def layer_of(part: str) -> str:
+    """The path of the layer that something is a part of: "blocks.0" of "blocks.0#2"."""
+    return part.partition("#")[0]
+
+
+def parameter_path(memory: UOp | None) -> str:
+    """The path of the parameter in a memory: "head.weight"; "" if it is none."""
+    return "" if memory is None else _paths.get(memory, "")
+
+
+def note_flow(graph: UOp, owners: Mapping[UOp, Place], data: Collection[UOp]) -> None:
+    """Which layers of a graph use what others made, gradients and optimisers left out. `data`: the PARAMs that are no
+    numbers; what is computed from numbers alone is shared by layers that share nothing else.
+
+    What a layer does itself before and after the layers inside of it are parts of it: "blocks.0", "blocks.0#2", ...
+    """
+    walk = _Flow(owners)
+    given: set[UOp] = set(data)
+    for node in graph.topological():
+        if node in given or not given.isdisjoint(node.src):
+            given.add(node)
+            walk.visit(node)
+
+
+class _Flow:
+    """The parts of layers that nodes belong to."""
+
+    def __init__(self, owners: Mapping[UOp, Place]) -> None:
+        self.paths = {node: place[3] for node, place in owners.items() if _is_forward(place)}
+        known = set(self.paths.values())
+        self.outer = {path for path in known if any(other != path and _is_inside(other, path) for other in known)}
+        self.parts: dict[UOp, int] = {}  # which part of its layer a node is
+        self.left: dict[UOp, dict[str, int]] = {}  # of each outer layer the part that follows on a way through others
+
+    def visit(self, node: UOp) -> None:
+        """One more node, after its sources."""
+        path = self.paths.get(node)
+        sources = [(self.paths[source], self.parts[source]) for source in node.src if source in self.parts]
+        after: dict[str, int] = {}
+        for source in node.src:
+            _raise(after, self.left.get(source, NOTHING_LEFT))
+        _raise(after, {other: part + 1 for other, part in sources if other != path and other in self.outer})
+        self.left[node] = after
+        if path is not None:
+            number = max([after.get(path, 0), *(part for other, part in sources if other == path)])
+            self.parts[node] = number
+            found = {(_part(*source), _part(path, number)): None for source in sources}
+            flows.update({pair: None for pair in found if pair[0] != pair[1]})
+
+
+def _raise(numbers: dict[str, int], others: Mapping[str, int]) -> None:
+    """The larger of both, for each name."""
+    for name, number in others.items():
+        numbers[name] = max(numbers.get(name, 0), number)
+
+
+def _is_forward(place: Place) -> bool:
+    """Whether a layer that was watched made it in the forward pass."""
+    return not place[4] and type(place[2]) is str
+
+
+def _is_inside(path: str, outer: str) -> bool:
+    return not outer or path.startswith(f"{outer}.")
+
+
+def _part(path: str, number: int) -> str:
+    return f"{path}#{number + 1}" if number else path
