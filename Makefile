@@ -99,6 +99,7 @@ docs: $(READY) ## run the examples in docs/, write the generated pages again, an
 	$(BIN)/python docs/make_migration.py
 	$(BIN)/python docs/make_reference.py
 	$(BIN)/python docs/make_nn.py
+	$(BIN)/python docs/make_onnx.py
 	@$(BIN)/python -c "import material" 2>/dev/null || { \
 		echo "installing MkDocs"; \
 		$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[docs]"; }

@@ -1,6 +1,7 @@
 """The tests that come with the package `onnx`: a model, inputs and outputs each. Shared by pytest and the report.
 
-python -m onnx_models.standard [part of a name ...]        in tests/: the pass rate by operator, and what fails
+python -m onnx_models.standard [part of a name ...]        in tests/: what fails, and the pass rate
+    python -m onnx_models.standard --write                      the same of all tests, kept for docs/onnx.md
 """
 
 from __future__ import annotations
@@ -20,12 +21,15 @@ from typing import Any
 import numpy as np
 
 from whit import onnx as models
+from whit.nn.state.source import open_source
 from whit.onnx import types
+from whit.onnx.proto import read_model
 from whit.onnx.tensors import standing_for
+from whit.onnx.wire import Wire
 from whit.tensor import Tensor
 
 KINDS = ("node", "simple", "pytorch-converted", "pytorch-operator")
-NARROW = {"int4": np.int8, "int2": np.int8, "uint4": np.uint8, "uint2": np.uint8}
+RESULTS = Path(__file__).with_name("results.txt")  # what docs/make_onnx.py reads
 
 
 @dataclass(frozen=True)
@@ -141,12 +145,11 @@ def compare(found: Any, expected: Any, case: Case, name: str) -> None:
     np.testing.assert_allclose(array, expected, case.rtol, case.atol)
 
 
-def operators_of(case: Case) -> list[str]:
-    """The operator that a node test is about."""
-    import onnx
-
-    nodes = onnx.load(str(case.folder / "model.onnx"), load_external_data=False).graph.node
-    return sorted({f"{node.domain}.{node.op_type}".lstrip(".") for node in nodes})
+def operators_of(case: Case) -> set[str]:
+    """The operators that a test runs, by domain and name; not those in graphs of nodes."""
+    model = read_model(Wire(open_source("onnx", case.folder / "model.onnx")))
+    nodes = () if model.graph is None else model.graph.nodes
+    return {f"{node.domain or 'ai.onnx'} {node.op_type}" for node in nodes}
 
 
 class TooSlowError(Exception):
@@ -177,16 +180,22 @@ def report(wanted: list[str]) -> Iterator[tuple[Case, str]]:
 
 def main() -> None:
     """Prints what fails, and the pass rate."""
-    start, count = time.time(), collections.Counter[str]()
+    start, count, by_operator = time.time(), collections.Counter[str](), collections.Counter[tuple[str, bool]]()
     failed: list[str] = []
     for case, problem in report([word for word in sys.argv[1:] if not word.startswith("-")]):
         count[f"{case.kind} {'failed' if problem else 'passed'}"] += 1
+        by_operator.update((name, not problem) for name in operators_of(case))
         if problem:
             shown = " | ".join(problem.splitlines()[:4]) if "--long" not in sys.argv else problem
             failed.append(case.name)
             print(f"{case.name}: {shown[:300]}", flush=True)
     total, bad = sum(count.values()), len(failed)
     print(dict(sorted(count.items())))
+    if "--write" in sys.argv:
+        names = sorted({name for name, _ in by_operator})
+        lines = [f"{n} {by_operator[n, True]} {by_operator[n, True] + by_operator[n, False]}" for n in names]
+        lines += [f"all {total - bad} {total}", *(f"failed {name}" for name in failed)]
+        RESULTS.write_text("\n".join(lines) + "\n")
     print(f"{total - bad} of {total} passed, {100 * (total - bad) / max(total, 1):.2f} %, {time.time() - start:.0f} s")
 
 

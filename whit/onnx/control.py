@@ -45,20 +45,14 @@ def loop(runner: Runner, step: Step, given: list[Any], live: dict[str, Any]) -> 
     collected: list[list[Any]] = [[] for _ in body.outputs[count + 1 :]]
     around, inner = _around(body, live), runner.inner(body)
     names = [port.name for port in body.inputs]
-    is_static = _is_written_out(rounds)
-    if not is_static:
-        carried = [_as_data(value, runner.context.device) for value in carried]
+    device = None if _is_written_out(rounds) else runner.context.device
+    carried = [_as_data(value, device) for value in carried]
     is_plain = any(isinstance(value, list | dict) or value is None for value in carried)
     number = 0
     while goes_on and number < rounds:
-        condition = np.array(True)
-        at: Any = np.array(number, np.int64)
-        if not is_static:
-            at = _as_data(at, runner.context.device)
-        values = inner({**around, **dict(zip(names, [at, condition, *carried], strict=True))}, is_plain)
-        goes_on, carried = _truth(values[0]), values[1 : count + 1]
-        if not is_static:
-            carried = [_as_data(value, runner.context.device) for value in carried]
+        given = [_as_data(np.array(number, np.int64), device), np.array(True), *carried]
+        values = inner({**around, **dict(zip(names, given, strict=True))}, is_plain)
+        goes_on, carried = _truth(values[0]), [_as_data(value, device) for value in values[1 : count + 1]]
         for found, value in zip(collected, values[count + 1 :], strict=True):
             found.append(value)
         number += 1
@@ -70,7 +64,7 @@ def scan(runner: Runner, step: Step, given: list[Any], live: dict[str, Any]) -> 
     """Scan: a graph for each slice of tensors, with states that go from one to the next."""
     if step.node.version < 9:
         return _scan_8(runner, step, given, live)
-    return _scanned(runner, step, given, live, 0)
+    return _scanned(runner, step, given, live)
 
 
 def _scan_8(runner: Runner, step: Step, given: list[Any], live: dict[str, Any]) -> tuple[Any, ...]:
@@ -79,13 +73,11 @@ def _scan_8(runner: Runner, step: Step, given: list[Any], live: dict[str, Any]) 
     if lengths is not None:
         raise NotSupportedError("onnx: Scan 8 with sequence_lens", "", "Convert the model to operators of version 9.")
     tensors = [lifted(_plain(runner, value), runner.context.device) for value in rest]
-    batches = [
-        _scanned(runner, step, [tensor[i] for tensor in tensors], live, 0) for i in range(int(tensors[0].shape[0]))
-    ]
+    batches = [_scanned(runner, step, [tensor[i] for tensor in tensors], live) for i in range(int(tensors[0].shape[0]))]
     return tuple(_join(list(values), 0, runner) for values in zip(*batches, strict=True))
 
 
-def _scanned(runner: Runner, step: Step, given: list[Any], live: dict[str, Any], first: int) -> tuple[Any, ...]:
+def _scanned(runner: Runner, step: Step, given: list[Any], live: dict[str, Any]) -> tuple[Any, ...]:
     node, body = step.node, step.node.get("body")
     scanned = int(node.get("num_scan_inputs"))
     count = len(given) - scanned
@@ -97,8 +89,8 @@ def _scanned(runner: Runner, step: Step, given: list[Any], live: dict[str, Any],
     names = [port.name for port in body.inputs]
     around, inner = _around(body, live), runner.inner(body)
     collected: list[list[Any]] = [[] for _ in body.outputs[count:]]
-    if not _is_written_out(length):
-        states = [_as_data(value, device) for value in states]
+    device_of_states = None if _is_written_out(length) else device
+    states = [_as_data(value, device_of_states) for value in states]
     for number in range(length):
         slices = [
             _slice(x, axis, length - 1 - number if backward else number)
@@ -108,12 +100,18 @@ def _scanned(runner: Runner, step: Step, given: list[Any], live: dict[str, Any],
         states = values[:count]
         for found, value in zip(collected, values[count:], strict=True):
             found.append(value)
-    directions = node.get("scan_output_directions") or [0] * len(collected)
-    places = node.get("scan_output_axes") or [0] * len(collected)
-    results = []
-    for number, (found, backward, axis) in enumerate(zip(collected, directions, places, strict=True)):
-        results.append(_stacked(found[::-1] if backward else found, axis, runner, body, count + number))
-    return (*states, *results)
+    return (*states, *_scan_outputs(runner, step, collected, count))
+
+
+def _scan_outputs(runner: Runner, step: Step, collected: list[list[Any]], first: int) -> list[Any]:
+    """What the rounds of a Scan gave, put together; `first` is the output of the body that is the first of these."""
+    node, count = step.node, len(collected)
+    directions = node.get("scan_output_directions") or [0] * count
+    places = node.get("scan_output_axes") or [0] * count
+    return [
+        _stacked(found[::-1] if backward else found, axis, runner, node.get("body"), first + number)
+        for number, (found, backward, axis) in enumerate(zip(collected, directions, places, strict=True))
+    ]
 
 
 def map_sequence(runner: Runner, step: Step, given: list[Any], live: dict[str, Any]) -> tuple[Any, ...]:
@@ -171,8 +169,11 @@ def _is_written_out(rounds: int) -> bool:
     return True
 
 
-def _as_data(value: Any, device: str) -> Any:
-    """Numbers as a tensor in memory: they differ in each round, and the program shall not."""
+def _as_data(value: Any, device: str | None) -> Any:
+    """Numbers as a tensor in memory: they differ in each round, and the program shall not. None: a loop that is written
+    out, where they may."""
+    if device is None:
+        return value
     if isinstance(value, Derived) and not isinstance(value.value(), np.ndarray | Tensor):
         return value.value()
     if isinstance(value, Constant):

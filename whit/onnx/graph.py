@@ -181,24 +181,25 @@ class Builder:
     def attribute(self, proto: AttributeProto, body: _Body) -> Any:
         """The value of an attribute."""
         kind = proto.type or _kind_of(proto)
+        store = self._store
         if kind in _PLAIN:
             return _PLAIN[kind](proto)
+        if kind in (9, 10, 12, 14):
+            parts: dict[int, list[Any]] = {
+                9: [store.array(tensor) for tensor in proto.tensors],
+                10: [body.subgraph(graph) for graph in proto.graphs],
+                12: [store.dense(tensor) for tensor in proto.sparse_tensors],
+                14: [of_type_proto(inner) for inner in proto.type_protos],
+            }
+            return parts[kind]
         if kind == 4 and proto.t is not None:
-            return self._store.array(proto.t)
-        if kind == 9:
-            return [self._store.array(tensor) for tensor in proto.tensors]
+            return store.array(proto.t)
         if kind == 5 and proto.g is not None:
             return body.subgraph(proto.g)
-        if kind == 10:
-            return [body.subgraph(graph) for graph in proto.graphs]
         if kind == 11 and proto.sparse_tensor is not None:
-            return self._store.dense(proto.sparse_tensor)
-        if kind == 12:
-            return [self._store.dense(tensor) for tensor in proto.sparse_tensors]
+            return store.dense(proto.sparse_tensor)
         if kind == 13:
             return of_type_proto(proto.tp)
-        if kind == 14:
-            return [of_type_proto(inner) for inner in proto.type_protos]
         raise ParseError(f'onnx: the attribute "{proto.name}" has no value', f"type {kind}", FIX)
 
     def constant(self, name: str, node: NodeProto) -> Constant | None:
@@ -303,19 +304,38 @@ class _Body:
         """A node as a step; None if it is a constant."""
         builder = self._builder
         builder.count()
-        if node.op_type == "Constant" and node.domain in ("", "ai.onnx") and len(node.outputs) == 1:
-            constant = builder.constant(node.outputs[0], node)
-            if constant is not None:
-                self.known[node.outputs[0]] = constant
-                self._elements[node.outputs[0]] = constant.element
-                return None
-        given = {attribute.name: self._resolved(attribute) for attribute in node.attributes}
+        if node.op_type == "Constant" and self._is_constant(node):
+            return None
+        resolved = {attribute.name: self._resolved(attribute) for attribute in node.attributes}
+        given = {name: proto for name, proto in resolved.items() if proto is not None}
         function = builder.find_function(node)
         if function is not None:
-            body = builder.function(function, {k: v for k, v in given.items() if v is not None})
-            record = Node(node.op_type, node.domain, 0, node.name, len(node.outputs), {})
-            return Step(record, node.inputs, node.outputs, (), body)
-        values = {name: builder.attribute(proto, self) for name, proto in given.items() if proto is not None}
+            body = builder.function(function, given)
+            return Step(
+                Node(node.op_type, node.domain, 0, node.name, len(node.outputs), {}),
+                node.inputs,
+                node.outputs,
+                (),
+                body,
+            )
+        values = {name: builder.attribute(proto, self) for name, proto in given.items()}
+        record = self._record(node, values)
+        self._note_types(record, node)
+        return Step(record, node.inputs, node.outputs, _read_by_graphs(values.values()))
+
+    def _is_constant(self, node: NodeProto) -> bool:
+        """Notes what a node Constant gives; whether it is one."""
+        if node.domain not in ("", "ai.onnx") or len(node.outputs) != 1:
+            return False
+        constant = self._builder.constant(node.outputs[0], node)
+        if constant is None:
+            return False
+        self.known[node.outputs[0]] = constant
+        self._elements[node.outputs[0]] = constant.element
+        return True
+
+    def _record(self, node: NodeProto, values: Mapping[str, Any]) -> Node:
+        """What the operator is told."""
         version = self._versions.get(_domain(node.domain))
         if version is None:
             version = _assumed_version(node)
@@ -323,13 +343,7 @@ class _Body:
         outputs = len(node.outputs)
         while outputs and not node.outputs[outputs - 1]:
             outputs -= 1
-        record = Node(node.op_type, _domain(node.domain), version, node.name, outputs, values, elements)
-        graphs = [g for v in values.values() for g in (v if isinstance(v, list) else [v]) if isinstance(g, Graph)]
-        outer = tuple(dict.fromkeys(name for graph in graphs for name in graph.outer))
-        if record.op_type == "Gradient":  # it names values that it does not list as inputs
-            outer += tuple(dict.fromkeys([*(record.get("xs") or ()), *(record.get("zs") or ()), record.get("y")]))
-        self._note_types(record, node)
-        return Step(record, node.inputs, node.outputs, outer)
+        return Node(node.op_type, _domain(node.domain), version, node.name, outputs, values, elements)
 
     def _resolved(self, proto: AttributeProto) -> AttributeProto | None:
         """In a function, an attribute that stands for one of the call; None if that was not given."""
@@ -365,24 +379,38 @@ def _finish(
     outer: frozenset[str],
 ) -> Graph:
     """Leaves out what nobody reads, and notes until when values are needed."""
-    made = {output for step in steps for output in step.outputs} | {port.name for port in inputs}
+    made = {output for step in steps for output in step.outputs} | {port.name for port in inputs} | known.keys()
     for port in outputs:
-        if port.name not in made and port.name not in known:
-            if port.name not in outer:
-                raise ParseError(f'onnx: nothing makes the output "{port.name}" of graph "{name}"', "", FIX)
-            missing.add(port.name)
+        if port.name not in made and port.name not in outer:
+            raise ParseError(f'onnx: nothing makes the output "{port.name}" of graph "{name}"', "", FIX)
+    missing |= {port.name for port in outputs} - made
+    kept = _needed(steps, outputs)
+    last_use = {read: number for number, step in enumerate(kept) for read in step.reads()}
+    last_use.pop("", None)
+    last_use.update((port.name, len(kept)) for port in outputs)
+    constants = {key: known[key] for key in last_use if key in known}
+    constants |= {port.name: known[port.name] for port in inputs if port.name in known}
+    return Graph(name, inputs, outputs, tuple(kept), constants, tuple(sorted(missing & last_use.keys())), last_use)
+
+
+def _needed(steps: list[Step], outputs: tuple[Port, ...]) -> list[Step]:
+    """The steps that outputs depend on."""
     needed, kept = {port.name for port in outputs}, []
     for step in reversed(steps):
         if not needed.isdisjoint(step.outputs):
             kept.append(step)
             needed.update(step.reads())
-    kept.reverse()
-    last_use = {read: number for number, step in enumerate(kept) for read in step.reads() if read}
-    last_use.update((port.name, len(kept)) for port in outputs)
-    constants = {key: known[key] for key in last_use if key in known}
-    constants |= {port.name: known[port.name] for port in inputs if port.name in known}
-    read_outside = tuple(sorted(read for read in missing if read in last_use))
-    return Graph(name, inputs, outputs, tuple(kept), constants, read_outside, last_use)
+    return kept[::-1]
+
+
+def _read_by_graphs(values: Iterable[Any]) -> tuple[str, ...]:
+    """What the graphs among attributes read from around them."""
+    found: dict[str, None] = {}
+    for value in values:
+        for graph in value if isinstance(value, list) else [value]:
+            if isinstance(graph, Graph):
+                found.update(dict.fromkeys(graph.outer))
+    return tuple(found)
 
 
 def _in_order(nodes: tuple[NodeProto, ...], own: frozenset[str], made: set[str], name: str) -> Iterable[NodeProto]:
@@ -390,34 +418,31 @@ def _in_order(nodes: tuple[NodeProto, ...], own: frozenset[str], made: set[str],
     ready = set(own)
     for node in nodes:
         if any(read in made and read not in ready for read in _reads(node)):
-            return _sorted(nodes, made, name)
+            return _sorted(nodes, name)
         ready.update(node.outputs)
     return nodes
 
 
-def _sorted(nodes: tuple[NodeProto, ...], made: set[str], name: str) -> list[NodeProto]:
+def _sorted(nodes: tuple[NodeProto, ...], name: str) -> list[NodeProto]:
     maker = {output: number for number, node in enumerate(nodes) for output in node.outputs}
-    waiting = [{maker[read] for read in _reads(node) if read in maker} for node in nodes]
+    waiting = [{maker[read] for read in maker.keys() & set(_reads(node))} for node in nodes]
     readers: dict[int, list[int]] = {}
     for number, makers in enumerate(waiting):
         for each in makers:
             readers.setdefault(each, []).append(number)
     ready = [number for number, makers in enumerate(waiting) if not makers]
-    found: list[NodeProto] = []
     for number in ready:  # grows while it is walked
-        found.append(nodes[number])
         for reader in readers.get(number, ()):
             waiting[reader].discard(number)
-            if not waiting[reader]:
-                ready.append(reader)
-    if len(found) < len(nodes):
-        stuck = next(node for node, makers in zip(nodes, waiting, strict=True) if makers)
-        raise ParseError(
-            f'onnx: nodes of graph "{name}" wait for each other',
-            f'{stuck.op_type} "{stuck.name}", which makes {shown(list(stuck.outputs))}, is one of them',
-            FIX,
-        )
-    return found
+        ready += [reader for reader in dict.fromkeys(readers.get(number, ())) if not waiting[reader]]
+    if len(ready) == len(nodes):
+        return [nodes[number] for number in ready]
+    stuck = next(node for node, makers in zip(nodes, waiting, strict=True) if makers)
+    raise ParseError(
+        f'onnx: nodes of graph "{name}" wait for each other',
+        f'{stuck.op_type} "{stuck.name}", which makes {shown(list(stuck.outputs))}, is one of them',
+        FIX,
+    )
 
 
 def _reads(node: NodeProto) -> list[str]:

@@ -13,7 +13,7 @@ import numpy as np
 from whit.errors import ArgumentError, DTypeError, MissingError, ShapeError, nearest
 from whit.onnx import types
 from whit.onnx.graph import Port
-from whit.onnx.tensors import standing_for
+from whit.onnx.tensors import Array, standing_for
 from whit.onnx.types import ValueType
 from whit.tensor import Tensor
 
@@ -78,33 +78,28 @@ def _numbers(value: Any, port: Port, kind: ValueType, device: str) -> Any:
         return value.to(device)
     if value is None:
         raise ArgumentError(f'onnx: the input "{port.name}" is None', f"the model wants {kind}", "Give a tensor.")
-    array = value if isinstance(value, np.ndarray | np.generic) else None
-    if array is None:
-        if kind.dtype is not None and isinstance(value, int | float | bool | list | tuple):
-            return Tensor(value, dtype=kind.dtype, device=device)
-        array = np.asarray(value)
+    if kind.dtype is not None and isinstance(value, int | float | bool | list | tuple):
+        return Tensor(value, dtype=kind.dtype, device=device)
+    array = np.asarray(value)
     if array.dtype.kind in "OUS":
         return _text(array) if kind.kind == "unknown" else _refuse_text(port, kind)
-    array = np.asarray(array)
-    element = kind.element
-    if array.dtype.kind == "c":
-        element = types.COMPLEX64 if array.dtype == np.complex64 else types.COMPLEX128
-    elif array.dtype.name in _NARROW:
-        element = _NARROW[array.dtype.name]
-        array = array.astype(np.int8 if array.dtype.name.startswith("int") else np.uint8)
-        element = element if kind.element in (0, element) else 0
-    if array.dtype.kind == "c":
-        array = standing_for(array, element)
-    if array.dtype.name.startswith(("float4", "float8_e8m0")):
-        array = array.astype(np.float32)
-    tensor = Tensor(array, device=device)
+    tensor = Tensor(_plain_array(array), device=device)
     if kind.dtype is not None and kind.element in types.STANDS_FOR and tensor.dtype is not kind.dtype:
         tensor = tensor.cast(kind.dtype)
     _check_dtype(tensor.dtype, port, kind)
     return tensor
 
 
-_NARROW = {"int4": types.INT4, "uint4": types.UINT4, "int2": types.INT2, "uint2": types.UINT2}
+def _plain_array(array: Array) -> Array:
+    """An array in a dtype that tensors have."""
+    name = array.dtype.name
+    if array.dtype.kind == "c":
+        return standing_for(array, types.COMPLEX64 if name == "complex64" else types.COMPLEX128)
+    if name in ("int4", "int2"):
+        return array.astype(np.int8)
+    if name in ("uint4", "uint2"):
+        return array.astype(np.uint8)
+    return array.astype(np.float32) if name.startswith(("float4", "float8_e8m0")) else array
 
 
 def _refuse_text(port: Port, kind: ValueType) -> Any:

@@ -184,7 +184,7 @@ class Store:
         self._check_size(proto, size, count * dtype.itemsize)
         data = source.read(start, size)
         if dtype == np.bool_:
-            return (np.frombuffer(data, np.uint8) != 0).reshape(shape)
+            return np.asarray(np.frombuffer(data, np.uint8) != 0).reshape(shape)
         return np.frombuffer(data, dtype).reshape(shape)
 
     def _check_size(self, proto: TensorProto, size: int, needed: int) -> None:
