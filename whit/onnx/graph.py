@@ -426,10 +426,7 @@ def _in_order(nodes: tuple[NodeProto, ...], own: frozenset[str], made: set[str],
 def _sorted(nodes: tuple[NodeProto, ...], name: str) -> list[NodeProto]:
     maker = {output: number for number, node in enumerate(nodes) for output in node.outputs}
     waiting = [{maker[read] for read in maker.keys() & set(_reads(node))} for node in nodes]
-    readers: dict[int, list[int]] = {}
-    for number, makers in enumerate(waiting):
-        for each in makers:
-            readers.setdefault(each, []).append(number)
+    readers = _readers(waiting)
     ready = [number for number, makers in enumerate(waiting) if not makers]
     for number in ready:  # grows while it is walked
         for reader in readers.get(number, ()):
@@ -443,6 +440,15 @@ def _sorted(nodes: tuple[NodeProto, ...], name: str) -> list[NodeProto]:
         f'{stuck.op_type} "{stuck.name}", which makes {shown(list(stuck.outputs))}, is one of them',
         FIX,
     )
+
+
+def _readers(waiting: list[set[int]]) -> dict[int, list[int]]:
+    """The nodes that wait for each."""
+    found: dict[int, list[int]] = {}
+    for number, makers in enumerate(waiting):
+        for maker in makers:
+            found.setdefault(maker, []).append(number)
+    return found
 
 
 def _reads(node: NodeProto) -> list[str]:

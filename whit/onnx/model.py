@@ -78,6 +78,11 @@ class Model:
         results = self._runner(values)
         return {port.name: self._result(value) for port, value in zip(self.graph.outputs, results, strict=True)}
 
+    def values(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """The values of all nodes of the model's graph by name, computed one after the other."""
+        given = check(inputs, self.graph.inputs, self.device, self._defaults)
+        return {name: self._result(value) for name, value in self._runner.all_values(given).items()}
+
     def _result(self, value: Any) -> Any:
         if isinstance(value, list):
             return [self._result(part) for part in value]

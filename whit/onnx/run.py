@@ -75,6 +75,15 @@ class Runner:
             self._run_parts(live)
         return [live[port.name] for port in self.graph.outputs]
 
+    def all_values(self, values: Mapping[str, Any]) -> Values:
+        """What every step gives, by name; nothing is captured."""
+        live: Values = {**self.graph.constants, **values}
+        found: Values = {}
+        for number, step in enumerate(self.graph.steps):
+            self._run(live, number, number + 1, is_kept=True)
+            found.update({name: live[name] for name in step.outputs if name in live})
+        return found
+
     def inner(self, graph: Graph) -> Runner:
         """The runner of a subgraph."""
         found = self._inner.get(id(graph))
@@ -183,8 +192,8 @@ class Runner:
 
     # ---- steps
 
-    def _run(self, live: Values, position: int, stop: int) -> None:
-        """Runs steps one after the other; their results go into `live`."""
+    def _run(self, live: Values, position: int, stop: int, is_kept: bool = False) -> None:
+        """Runs steps one after the other; their results go into `live`. `is_kept`: what nobody needs stays, too."""
         last_use, is_traced = self.graph.last_use, current() is not None
         for number in range(position, stop):
             step = self.graph.steps[number]
@@ -199,7 +208,7 @@ class Runner:
             for name, value in zip(step.outputs, results, strict=False):
                 if name:
                     live[name] = value
-            if not is_traced:
+            if not is_traced and not is_kept:
                 for name in step.reads():
                     if last_use.get(name, -1) <= number:
                         live.pop(name, None)

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping
+from itertools import chain
 from typing import Any
 
 from whit.errors import ParseError
 from whit.onnx.wire import Fixed, Span, Wire, signed, varint
-from whit.records import dataclass
+from whit.records import dataclass, fields, is_dataclass
 
 MOST_DEPTH = 64  # messages in messages: a graph in an attribute of a node is three
 Decode = Callable[[Wire, "int | Span", int], Any]
@@ -26,13 +27,13 @@ class Field:
 
     name: str
     decode: Decode
-    kind: str  # "one", "each": a value each time, "many": several values each time
+    kind: str  # "one", "each": a value each time, "many": several values each time, "parts": of one message
 
     def put(self, values: dict[str, Any], value: Any) -> None:
         """Adds a value to those of a record."""
         if self.kind == "one":
             values[self.name] = value  # the last one counts, as protobuf says
-        elif self.kind == "each":
+        elif self.kind in ("each", "parts"):
             values.setdefault(self.name, []).append(value)
         else:
             values.setdefault(self.name, []).extend(value)
@@ -58,7 +59,25 @@ def parse(wire: Wire, span: Span, message: Message, depth: int = 0) -> Any:
         field = known.get(number)
         if field is not None:
             field.put(values, field.decode(wire, value, depth))
+    for field in known.values():
+        if field.kind == "parts" and field.name in values:
+            values[field.name] = _joined(values[field.name])
     return message.record(**{name: tuple(v) if type(v) is list else v for name, v in values.items()})
+
+
+def _joined(parts: list[Any]) -> Any:
+    """A message that is there several times: protobuf makes one of them, with the lists of all."""
+    if len(parts) == 1:
+        return parts[0]
+    kind, empty = type(parts[0]), type(parts[0])()
+    found: dict[str, Any] = {}
+    for field in fields(kind):
+        given = [value for part in parts if (value := getattr(part, field.name)) != getattr(empty, field.name)]
+        if given and isinstance(given[0], tuple):
+            found[field.name] = tuple(chain.from_iterable(given))
+        elif given:
+            found[field.name] = _joined(given) if is_dataclass(given[0]) else given[-1]
+    return kind(**found)
 
 
 # ---- kinds of fields
@@ -116,7 +135,7 @@ def places(name: str) -> Field:
 
 def message(name: str, kind: Callable[[], Message]) -> Field:
     """Another message. `kind` is a function, as messages contain each other."""
-    return Field(name, lambda wire, value, depth: parse(wire, _span(wire, value), kind(), depth + 1), "one")
+    return Field(name, lambda wire, value, depth: parse(wire, _span(wire, value), kind(), depth + 1), "parts")
 
 
 def messages(name: str, kind: Callable[[], Message]) -> Field:
