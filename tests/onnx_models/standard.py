@@ -52,7 +52,9 @@ def cases() -> list[Case]:
     """All of them."""
     root = data_folder()
     found: list[Case] = []
-    for kind in KINDS if root is not None else ():
+    if root is None:
+        return found
+    for kind in KINDS:
         for folder in sorted((root / kind).iterdir()):
             if (folder / "model.onnx").exists():
                 settings = folder / "data.json"

@@ -333,3 +333,23 @@ def test_writes_outside_are_errors() -> None:
 def test_decompositions_in_a_step_are_refused() -> None:
     with pytest.raises(NotSupportedError, match="computes at once"):
         whit.scan(lambda s, x: (s, x.svd()[1]), 0.0, Tensor.ones(2, 3, 3))
+
+
+def test_loops_of_complex_numbers() -> None:
+    z, x = Tensor([1 + 2j, 3 - 1j]), Tensor([[1j, 0.5], [0.25 - 1j, 2.0], [1.0, -1j]])
+
+    def plain(z: Tensor, x: Tensor) -> Tensor:
+        outputs = []
+        for t in range(3):
+            outputs.append((z + x[t]).exp())
+            z = z * x[t]
+        return z.abs().square().sum() + Tensor.stack(*outputs).abs().sum()
+
+    def scanned(z: Tensor, x: Tensor) -> Tensor:
+        last, outputs = whit.scan(lambda s, each: (s * each, (s + each).exp()), z, x)
+        return last.abs().square().sum() + outputs.abs().sum()
+
+    agree([scanned(z, x)], [plain(z, x)], 1e-5)
+    agree(whit.grad(scanned, argnums=(0, 1))(z, x), whit.grad(plain, argnums=(0, 1))(z, x), 1e-5)
+    agree([whit.cond(Tensor(True), lambda a: a * 2j, lambda a: a, z)], [z * 2j])
+    assert whit.while_loop(lambda s: s.abs() < 100, lambda s: s * (1 + 1j), Tensor(1 + 0j)).item() == -128j

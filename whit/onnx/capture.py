@@ -19,6 +19,7 @@ from whit.jit.replayer import Replay
 from whit.jit.signature import MISSED
 from whit.records import dataclass
 from whit.tensor import Tensor
+from whit.tensor.core import Core
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +36,13 @@ class Program:
     replay: Replay
     template: Any
 
-    def __call__(self, tensors: Sequence[Tensor]) -> Any:
+    def __call__(self, tensors: Sequence[Core]) -> Any:
         """Runs it; None if it does not fit."""
         found = self.replay(tensors, {})
         return None if found is MISSED else fill(self.template, found)
 
 
-def capture(name: str, run: Callable[[], Any], tensors: Sequence[Tensor]) -> Program:
+def capture(name: str, run: Callable[[], Any], tensors: Sequence[Core]) -> Program:
     """The program of a function that reads these tensors, and others that stay what they are."""
     device = next((t.uop.device for t in tensors if t.uop.device is not None), None) or Device.DEFAULT
     trace = Trace(name, views=False, takes_arrays=True)

@@ -101,6 +101,7 @@ class Builder:
         self._compute = compute
         self._functions = {_function_key(f.domain, f.name, f.overload): f for f in model.functions}
         self._stack: list[tuple[str, str, str]] = []
+        self._built: dict[Any, tuple[Graph, int]] = {}  # of functions, and how many steps they have with those in them
         self._left = MOST_STEPS
         self._names_left = MOST_NAMES
 
@@ -139,7 +140,18 @@ class Builder:
         return _finish(proto.name, inputs, outputs, steps, body.known, missing, outer | around.keys())
 
     def function(self, key: tuple[str, str, str], given: Mapping[str, AttributeProto]) -> Graph:
-        """A function of the model with the attributes of one call."""
+        """A function of the model with the attributes of one call; calls with equal ones share a graph."""
+        called = (key, tuple(sorted(given.items(), key=lambda item: item[0])))
+        if called in self._built:
+            graph, steps = self._built[called]
+            self.count(steps)
+            return graph
+        before = self._left
+        graph = self._build_function(key, given)
+        self._built[called] = graph, before - self._left
+        return graph
+
+    def _build_function(self, key: tuple[str, str, str], given: Mapping[str, AttributeProto]) -> Graph:
         proto = self._functions[key]
         if key in self._stack or len(self._stack) >= MOST_FUNCTION_DEPTH:
             path = " -> ".join(name for _, name, _ in [*self._stack[-4:], key])
@@ -160,9 +172,9 @@ class Builder:
         key = _function_key(node.domain, node.op_type, node.overload)
         return key if key in self._functions else None
 
-    def count(self) -> None:
-        """Counts a step: functions in functions could become any number."""
-        self._left -= 1
+    def count(self, steps: int = 1) -> None:
+        """Counts steps: functions in functions could become any number."""
+        self._left -= steps
         if self._left < 0:
             raise ParseError("onnx: the model has too many nodes", f"more than {MOST_STEPS}", "Split the model.")
 

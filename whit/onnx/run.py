@@ -136,8 +136,8 @@ class Runner:
             except Exception as error:  # a step that reads data says so in many ways; alone it says what is wrong
                 if not isinstance(error, WhitError | ValueError | TypeError | RuntimeError | IndexError | KeyError):
                     raise
-                if self._at >= stop:
-                    return Part(position + 1, None)
+                if self._at >= stop:  # the steps are fine, their program is not
+                    return Part(stop, None)
                 stop = self._at
             else:
                 return Part(stop, program)

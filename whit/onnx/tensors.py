@@ -282,7 +282,7 @@ def _unpack(data: Array, bits: int, count: int) -> Array:
     """Bytes of several numbers each, the first in the lowest bits -> a number in each byte."""
     each = 8 // bits
     shifts = np.arange(each, dtype=np.uint8) * np.uint8(bits)
-    found = (data[:, None] >> shifts) & np.uint8((1 << bits) - 1)
+    found: Array = (data[:, None] >> shifts) & np.uint8((1 << bits) - 1)
     return found.reshape(-1)[:count]
 
 

@@ -115,7 +115,8 @@ def of_type_proto(proto: TypeProto | None) -> ValueType:
         return UNKNOWN
     tensor = proto.tensor_type or proto.sparse_tensor_type
     if tensor is not None:
-        shape = tensor.shape and tuple(_size(dim.value, dim.name) for dim in tensor.shape.dims)
+        declared = tensor.shape
+        shape = None if declared is None else tuple(_size(dim.value, dim.name) for dim in declared.dims)
         return ValueType("tensor", tensor.elem_type, shape)
     if proto.sequence_type is not None:
         return ValueType("sequence", inner=of_type_proto(proto.sequence_type.elem_type))

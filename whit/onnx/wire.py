@@ -58,7 +58,7 @@ class Wire:
         """All of it."""
         return Span(0, self.source.size)
 
-    def bytes(self, span: Span) -> bytes:
+    def read(self, span: Span) -> bytes:
         """The bytes of a span, by way of the chunk that is in memory if it lies there."""
         offset = span.start - self._first
         if offset >= 0 and offset + span.size <= len(self._chunk):
@@ -74,11 +74,11 @@ class Wire:
     def fields(self, span: Span) -> Iterator[tuple[int, int | Span]]:
         """The fields of a message in the order of the file: number, and value or place."""
         if span.size <= CHUNK_BYTES:
-            yield from self._fields_in(self.bytes(span), span)
+            yield from self._fields_in(self.read(span), span)
             return
         place = span.start
         while place < span.end:
-            head = self.bytes(Span(place, min(place + HEADER_BYTES, span.end)))
+            head = self.read(Span(place, min(place + HEADER_BYTES, span.end)))
             number, value, used = self._field(head, 0, place)
             self._count()
             if isinstance(value, Span):

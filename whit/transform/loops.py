@@ -49,7 +49,7 @@ def smooth_operands(loop: UOp) -> list[UOp]:
 
 def zeros_like(node: UOp) -> UOp:
     """Zeros of a dtype and shape."""
-    zero = const(node.dtype, 0.0 if node.dtype.is_float else 0)
+    zero = const(node.dtype, 0.0 if node.dtype.is_continuous else 0)
     return zero.reshape((1,) * len(node.shape)).expand(node.shape) if node.shape else zero
 
 
@@ -66,7 +66,7 @@ def loop_gradients(loop: UOp, dy: dict[int, UOp], wanted: Sequence[int], reverse
     """The gradient of each source of a LOOP, from those of its results; None where there is none, or none is wanted."""
     found: list[UOp | None] = [None] * len(loop.src)
     first = loop.arg.functions
-    slots = tuple(place - first for place in wanted if loop.src[place].dtype.is_float)
+    slots = tuple(place - first for place in wanted if loop.src[place].dtype.is_continuous)
     if loop.arg.kind == "while":
         raise NotSupportedError(
             "gradient: a while loop has none in reverse: nobody knows how many steps there will be to keep values of",
@@ -211,7 +211,7 @@ class _Making:
     def _gradients(self, states: set[int], slots: Sequence[int], reverse: Reverse) -> tuple[list[int], dict[int, UOp]]:
         """The states that have gradients, and what a step makes of these: more states, until there are no more."""
         carries = self.arg.carries
-        targets = [slot for slot, param in self.params.items() if param.dtype.is_float]
+        targets = [slot for slot, param in self.params.items() if param.dtype.is_continuous]
         targets = [slot for slot in targets if slot < carries or slot in slots]
         while True:
             seeded = [*sorted(states), *self.outputs]

@@ -171,7 +171,7 @@ def chosen_source(node: UOp, targets: set[UOp]) -> int:
         if part in targets:
             return 1
         below = part.src[1:] if part.op is ops.FORMULA else part.src
-        todo.extend(source for source in below if source.dtype.is_float)
+        todo.extend(source for source in below if source.dtype.is_continuous)
     return 0
 
 

@@ -234,7 +234,7 @@ SHAPE = Message(ShapeProto, {1: messages("dims", lambda: DIMENSION)})
 TENSOR_TYPE = Message(TensorTypeProto, {1: integer("elem_type"), 2: message("shape", lambda: SHAPE)})
 ELEMENT_TYPE = Message(ElementTypeProto, {1: message("elem_type", lambda: TYPE)})
 MAP_TYPE = Message(MapTypeProto, {1: integer("key_type"), 2: message("value_type", lambda: TYPE)})
-TYPE = Message(
+TYPE: Message = Message(
     TypeProto,
     {
         1: message("tensor_type", lambda: TENSOR_TYPE),
@@ -279,7 +279,7 @@ NODE = Message(
         8: text("overload"),
     },
 )
-GRAPH = Message(
+GRAPH: Message = Message(
     GraphProto,
     {
         1: messages("nodes", lambda: NODE),

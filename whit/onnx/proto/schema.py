@@ -144,7 +144,7 @@ def _wrong(wire: Wire, what: str) -> ParseError:
 
 
 def _text(wire: Wire, value: int | Span, depth: int) -> str:
-    found = wire.bytes(_span(wire, value))
+    found = wire.read(_span(wire, value))
     try:
         return found.decode("utf-8")
     except UnicodeDecodeError:
@@ -152,7 +152,7 @@ def _text(wire: Wire, value: int | Span, depth: int) -> str:
 
 
 def _raw(wire: Wire, value: int | Span, depth: int) -> bytes:
-    return wire.bytes(_span(wire, value))
+    return wire.read(_span(wire, value))
 
 
 def _place(wire: Wire, value: int | Span, depth: int) -> Span:
@@ -167,7 +167,7 @@ def _integers(wire: Wire, value: int | Span, depth: int) -> list[int]:
     """One number, or many that lie together."""
     if not isinstance(value, Span):
         return [signed(value)]
-    data, offset, found = wire.bytes(value), 0, []
+    data, offset, found = wire.read(value), 0, []
     try:
         while offset < len(data):
             number, offset = varint(data, offset)
@@ -189,4 +189,4 @@ def _reals(wire: Wire, value: int | Span, depth: int) -> list[float]:
         return [_real(wire, value, depth)]
     if value.size % 4:
         raise _wrong(wire, "a list of floats is cut off")
-    return list(struct.unpack(f"<{value.size // 4}f", wire.bytes(value)))
+    return list(struct.unpack(f"<{value.size // 4}f", wire.read(value)))

@@ -224,6 +224,7 @@ _REAL: dict[Op, Callable[[_Split, UOp], UOp]] = {
     ops.STORE: _store,
     ops.FUNCTION: _function,
     ops.CALL: _over,
+    ops.LOOP: _over,
     ops.ITEM: _over,
     ops.AFTER: lambda split, node: make(ops.AFTER, (split.done[node.src[0]], *split.effects(node.src[1:]))),
     ops.RECOMPUTE: _over,
