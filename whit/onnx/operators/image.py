@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from typing import Any, Final
@@ -62,8 +63,26 @@ def grid_sample(node: Node, x: Tensor, grid: Tensor) -> Tensor:
     """Images of any number of axes at places from -1 to 1, last axis of the image first."""
     mode, padding = node.get("mode", "linear"), node.get("padding_mode", "zeros")
     mode, aligned = _MODES.get(mode, mode), bool(node.get("align_corners", 0))
-    space = [int(n) for n in x.shape[2:]]
-    places = []
+    places = _places(node, grid, [int(n) for n in x.shape[2:]], mode, padding)
+    if mode == "nearest":
+        return _read(x, [place.round() for place in places], padding, aligned)
+    first = [place.floor() for place in places]
+    shares = [place - whole for place, whole in zip(places, first, strict=True)]
+    weights = [_cubic_weights(share) if mode == "cubic" else [1 - share, share] for share in shares]
+    offset = -1 if mode == "cubic" else 0
+    parts = []
+    for corner in itertools.product(*(range(len(each)) for each in weights)):
+        at_corner = [whole + (k + offset) for whole, k in zip(first, corner, strict=True)]
+        by_axis = [each[k] for each, k in zip(weights, corner, strict=True)]
+        weight = functools.reduce(lambda a, b: a * b, by_axis)
+        parts.append(_read(x, at_corner, padding, aligned) * weight.unsqueeze(1))
+    total = functools.reduce(lambda a, b: a + b, parts)
+    return total.cast(x.dtype)
+
+
+def _places(node: Node, grid: Tensor, space: list[int], mode: str, padding: str) -> list[Tensor]:
+    """The positions on each axis that a grid names, brought inside where the padding says so."""
+    aligned, places = bool(node.get("align_corners", 0)), []
     for i, count in enumerate(space):
         at = grid[..., len(space) - 1 - i]
         place = (at + 1) * ((count - 1) / 2) if aligned else ((at + 1) * count - 1) / 2
@@ -72,21 +91,7 @@ def grid_sample(node: Node, x: Tensor, grid: Tensor) -> Tensor:
         if padding == "reflection" and mode != "cubic":
             place = _reflected(place, count, aligned).clip(0, count - 1)
         places.append(place)
-    if mode == "nearest":
-        return _read(x, [place.round() for place in places], padding, aligned)
-    first = [place.floor() for place in places]
-    shares = [place - whole for place, whole in zip(places, first, strict=True)]
-    weights = [_cubic_weights(share) if mode == "cubic" else [1 - share, share] for share in shares]
-    offset = -1 if mode == "cubic" else 0
-    total = None
-    for corner in itertools.product(*(range(len(each)) for each in weights)):
-        at_corner = [whole + (k + offset) for whole, k in zip(first, corner, strict=True)]
-        weight = math.prod(
-            (each[k] for each, k in zip(weights[1:], corner[1:], strict=True)), start=weights[0][corner[0]]
-        )
-        part = _read(x, at_corner, padding, aligned) * weight.unsqueeze(1)
-        total = part if total is None else total + part
-    return x if total is None else total.cast(x.dtype)
+    return places
 
 
 def _read(x: Tensor, places: list[Tensor], padding: str, aligned: bool) -> Tensor:

@@ -55,7 +55,7 @@ def decoded(data: bytes) -> Array:
 
 def _by_pillow(data: bytes) -> Array:
     try:
-        images: Any = importlib.import_module("PIL.Image")
+        images: Any = importlib.import_module("PIL.Image")  # lazy: it may not be installed
     except ImportError as error:
         raise MissingError(
             "onnx: ImageDecoder reads PNG, BMP and PNM itself, and other files by Pillow", "", "pip install pillow"

@@ -1,7 +1,7 @@
 """Recurrent layers over time: RNN, GRU, LSTM, in one or both directions, with sequences of different lengths.
 
-What the weights of the input make of it is computed for all times at once. A step is a call of a function of nothing
-but tensors (`whit.tensor.calls`), so that all steps are the same kernels.
+What the weights of the input make of it is computed for all times at once. The rest is a scan: its step is compiled
+once, whatever the length, and all steps are one native call.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from whit.errors import NotSupportedError
 from whit.onnx.operators.registry import Node, Value, operator
 from whit.records import dataclass
 from whit.tensor import Tensor
-from whit.tensor.calls import call_pure
+from whit.tensor.control.loops import scan_pure
 
 
 @dataclass(frozen=True)
@@ -65,15 +65,20 @@ class Step:
     coupled: bool  # of an LSTM: the forget gate is 1 - the input gate (input_forget)
     rounds: bool = False  # of an LSTM: the state is rounded to 256 steps of its range, as a product of bytes wants it
 
-    def __call__(self, live: Tensor | None, inputs: Tensor, *rest: Tensor | None) -> list[Tensor]:
-        """(live, inputs, states, weight, bias, peepholes): output and next states; states of ended rows stay."""
-        count = 2 if self.cell == "LSTM" else 1
-        states = [state for state in rest[:count] if state is not None]
-        new = _CELLS[self.cell](self, inputs, states, *rest[count:])
-        if live is None:
-            return [new[0], *new]
+    def __call__(
+        self, parts: Sequence[Tensor], states: Sequence[Tensor], weights: Sequence[Tensor | None]
+    ) -> tuple[list[Tensor], list[Tensor]]:
+        """([inputs] or [inputs, live], states, (weight, bias, peepholes)) -> next states and [output].
+
+        Where a sequence has ended, its states stay and its output is 0.
+        """
+        inputs, *rest = parts
+        new = _CELLS[self.cell](self, inputs, list(states), *weights)
+        if not rest:
+            return new, new[:1]
+        (live,) = rest
         kept = [live.where(now, before) for now, before in zip(new, states, strict=True)]
-        return [live.where(new[0], 0), *kept]
+        return kept, [live.where(new[0], 0)]
 
     @property
     def __name__(self) -> str:
@@ -170,7 +175,9 @@ class Weights:
     peepholes: Tensor | None
 
 
-def _run(step: Step, weights: Weights, x: Tensor, states: list[Tensor], live: Tensor | None) -> tuple[Tensor, Any]:
+def _run(
+    step: Step, weights: Weights, x: Tensor, states: list[Tensor], live: Tensor | None, is_reversed: bool
+) -> tuple[Tensor, Any]:
     """x of (time, batch, size): outputs (time, batch, hidden) and the last states."""
     gates = _GATES[step.cell] * step.hidden
     projected = x @ weights.inputs.transpose(0, 1)
@@ -182,19 +189,13 @@ def _run(step: Step, weights: Weights, x: Tensor, states: list[Tensor], live: Te
             after = after[: 2 * step.hidden].pad([(0, step.hidden)])
         projected = projected + (before + after)
     turned = weights.hidden.transpose(0, 1)
-    rest: tuple[Tensor | None, ...] = (turned, late, weights.peepholes)
-    outputs = []
-    for time in range(int(x.shape[0])):
-        now = None if live is None else live[time]
-        output, *states = call_pure(step, now, projected[time], *states, *rest)
-        outputs.append(output)
-    return outputs[0].stack(*outputs[1:], dim=0), states
+    parts = [projected] if live is None else [projected, live]
+    last, (outputs,) = scan_pure(step, parts, states, (turned, late, weights.peepholes), is_reversed)
+    return outputs, last
 
 
-def _turned(x: Tensor, lengths: Tensor | None) -> Tensor:
+def _turned(x: Tensor, lengths: Tensor) -> Tensor:
     """(time, batch, …) backwards in time, each sequence within its length."""
-    if lengths is None:
-        return x.flip(0)
     step = Tensor.arange(x.shape[0], device=x.device, dtype=dtypes.int64).reshape((-1, 1))
     length = lengths.cast(dtypes.int64).reshape((1, -1))
     place = (step < length).where(length - 1 - step, step)
@@ -241,9 +242,12 @@ def _recur(node: Node, x: Tensor, layer: Layer, first: Sequence[Tensor | None]) 
             node.domain == "com.microsoft",
         )
         states = [_first_state(state, i, x, hidden, batch_first) for state in first]
-        source = _turned(x, lengths) if backwards else x
-        output, last = _run(cell, layer.direction(i), source, states, live)
-        outputs.append(_turned(output, lengths) if backwards else output)
+        if not backwards or lengths is None:
+            output, last = _run(cell, layer.direction(i), x, states, live, backwards)
+        else:  # each sequence begins at its own end
+            turned, last = _run(cell, layer.direction(i), _turned(x, lengths), states, live, False)
+            output = _turned(turned, lengths)
+        outputs.append(output)
         lasts.append(last)
     whole = outputs[0].stack(*outputs[1:], dim=1)
     ends = [lasts[0][k].stack(*(last[k] for last in lasts[1:]), dim=0) for k in range(len(first))]

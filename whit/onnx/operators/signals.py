@@ -43,25 +43,29 @@ def dft(node: Node, x: Tensor, length: Value = None, axis: Value = None) -> Tens
     """The discrete Fourier transform along an axis, or its inverse; `onesided` leaves out what is known."""
     default = int(node.get("axis", 1)) if node.version < 20 else -2
     at = positive_axis(node, default if axis is None else host_int_list(axis)[0], x.ndim)
-    inverse, onesided = bool(node.get("inverse", 0)), bool(node.get("onesided", 0))
-    size = int(x.shape[at]) if not (inverse and onesided) else 2 * (int(x.shape[at]) - 1)
-    count = size if length is None else host_int_list(length)[0]
-    order = [i for i in range(x.ndim - 1) if i != at]
-    moved = x.permute((*order, at, x.ndim - 1))
-    others = moved.shape[:-2]
-    rows = moved.reshape((math.prod(others), *moved.shape[-2:]))
-    if inverse and onesided:
-        rows = _mirrored(_resized(rows, count // 2 + 1), count)
-    else:
-        rows = _resized(rows, count)
-    result = transformed(rows, 1 if inverse else -1)
-    if inverse:
-        result = result / count
-    if onesided:
-        result = result[..., :1] if inverse else result[:, : count // 2 + 1]
-    whole = result.reshape((*others, *result.shape[1:]))
-    back = [order.index(i) if i != at else len(order) for i in range(x.ndim - 1)]
-    return whole.permute((*back, x.ndim - 1))
+    last = x.ndim - 1
+    order = [i for i in range(last) if i != at]
+    moved = x.permute((*order, at, last))
+    rows = moved.reshape((math.prod(moved.shape[:-2]), *moved.shape[-2:]))
+    result = _dft_of_rows(node, rows, None if length is None else host_int_list(length)[0])
+    whole = result.reshape((*moved.shape[:-2], *result.shape[1:]))
+    back = [order.index(i) if i != at else len(order) for i in range(last)]
+    return whole.permute((*back, last))
+
+
+def _dft_of_rows(node: Node, rows: Tensor, length: int | None) -> Tensor:
+    """(batch, n, 1 or 2) -> (batch, count, 2), or of an inverse that is real (batch, count, 1)."""
+    inverse, onesided, size = bool(node.get("inverse", 0)), bool(node.get("onesided", 0)), int(rows.shape[1])
+    if not inverse:
+        count = size if length is None else length
+        result = transformed(_resized(rows, count), -1)
+        return result[:, : count // 2 + 1] if onesided else result
+    if not onesided:
+        count = size if length is None else length
+        return transformed(_resized(rows, count), 1) / count
+    count = 2 * (size - 1) if length is None else length
+    known = _resized(rows, count // 2 + 1)
+    return (transformed(_mirrored(known, count), 1) / count)[..., :1]
 
 
 @operator("STFT", since=(17,), host=(1, 3))
