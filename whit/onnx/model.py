@@ -8,6 +8,7 @@ model({"x": array})["y"]                a Tensor
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,7 @@ class Model:
         self.graph: Graph = builder.main()
         self._check_operators()
         self._runner = Runner(self.graph, context)
+        self._lock = threading.RLock()  # programs and what is known of them are shared by all calls
         self._defaults: dict[str, Constant] = {
             port.name: self.graph.constants[port.name]
             for port in self.graph.inputs
@@ -75,7 +77,8 @@ class Model:
         """The outputs by name: tensors, arrays of text, lists (sequences), dictionaries (maps)."""
         given = {**(inputs or {}), **named} if named or inputs is None else inputs
         values = check(given, self.graph.inputs, self.device, self._defaults)
-        results = self._runner(values)
+        with self._lock:
+            results = self._runner(values)
         return {port.name: self._result(value) for port, value in zip(self.graph.outputs, results, strict=True)}
 
     def values(self, inputs: Mapping[str, Any]) -> dict[str, Any]:

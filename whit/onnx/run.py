@@ -18,7 +18,9 @@ from typing import Any, Final
 
 import numpy as np
 
+from whit.cache import clear_caches
 from whit.engine.programs.overlay import current
+from whit.engine.realize.many_sizes import expecting_sizes
 from whit.errors import JitError, WhitError
 from whit.jit.signature import Arguments
 from whit.onnx import control, host
@@ -64,6 +66,7 @@ class Runner:
         self._inner: dict[int, Runner] = {}  # of subgraphs, by id; the graph keeps them alive
         self._operators: dict[tuple[str, str, int], Operator] = {}
         self._at = 0  # the step that runs
+        self._gone = 0  # parts that were let go since caches were emptied
 
     def __call__(self, values: Mapping[str, Any], is_plain: bool = False) -> list[Any]:
         """The outputs, of values by name: inputs, and what is read from around the graph. `is_plain`: nothing is
@@ -72,7 +75,8 @@ class Runner:
         if is_plain or not self.context.is_captured or current() is not None:
             self._run(live, 0, len(self.graph.steps))
         else:
-            self._run_parts(live)
+            with expecting_sizes():
+                self._run_parts(live)
         return [live[port.name] for port in self.graph.outputs]
 
     def all_values(self, values: Mapping[str, Any]) -> Values:
@@ -120,6 +124,10 @@ class Runner:
         self.parts[key] = part
         while len(self.parts) > MOST_PARTS:
             self.parts.popitem(last=False)
+            self._gone += 1
+        if self._gone >= MOST_PARTS:  # plans of sizes that nobody uses any more stay in caches without a bound
+            self._gone = 0
+            clear_caches()
 
     def _signature(self, live: Values, position: int) -> tuple[Arguments, Any]:
         """The tensors that are still needed, and what a part is found by; None if that would be too long."""
