@@ -200,3 +200,21 @@ def test_the_runner_has_the_convention_of_the_family(tmp_path: Any) -> None:
     assert run.graph_outputs == ("y",)
     assert run.graph_inputs["x"].shape == ("n", 3)
     assert run({"x": np.ones((1, 3), np.float32)})["y"].tolist() == [[-1.0] * 3]
+
+
+def test_weights_of_graphs_in_graphs_are_read_while_those_are_captured(tmp_path: Any) -> None:
+    inner = graph([node("MatMul", ["x", "w"], ["m"])], [], [value("m")], [tensor("w", np.ones((3, 40), np.float32))])
+    outer = graph([node("If", ["yes"], ["o"], then_branch=inner, else_branch=branch("Neg"))], [], [value("o")])
+    nodes = [
+        node("Size", ["x"], ["n"]),
+        node("Greater", ["n", "one"], ["yes"]),
+        node("If", ["yes"], ["y"], then_branch=outer, else_branch=branch("Neg")),
+    ]
+    path = tmp_path / "model.onnx"
+    path.write_bytes(model(nodes, [value("x", FLOAT, ["rows", 3])], [value("y")], [ONE]))
+    run = onnx.load(path)
+    assert run(x=np.ones((1, 3), np.float32))["y"].tolist() == [[3.0] * 40]
+    assert run.captures == 1
+    GlobalCounters.reset()
+    run(x=np.ones((1, 3), np.float32))
+    assert GlobalCounters.kernel_count == 1

@@ -16,6 +16,7 @@ from whit.onnx import types
 from whit.onnx.operators.registry import as_tensor
 from whit.onnx.proto import TensorProto
 from whit.onnx.tensors import Array, Store
+from whit.onnx.values import untraced
 from whit.tensor import Tensor
 
 MOST_HOST_INTEGERS: Final = 4096  # elements of what is computed on the host: shapes, axes, tables of indices
@@ -54,7 +55,7 @@ class Constant:
         """The value on a device: one tensor, always the same."""
         found = self._tensors.get(device)
         if found is None:
-            found = self._tensors[device] = self._make_tensor(device).to(device).realize()
+            found = self._tensors[device] = untraced(lambda: self._make_tensor(device).to(device).realize())
         return found
 
     def tensors(self) -> list[Tensor]:
@@ -125,10 +126,14 @@ class Derived(Constant):
 
     def value(self) -> Any:
         """Whatever it is: a sequence, too."""
-        if self._compute is not None:
-            self._value = self._compute()[self._number]
-            if isinstance(self._value, Tensor):
-                self._value.realize()
+        compute = self._compute
+        if compute is not None:
+
+            def computed() -> Any:
+                value = compute()[self._number]
+                return value.realize() if isinstance(value, Tensor) else value
+
+            self._value = untraced(computed)
             self._compute = None
         return self._value
 

@@ -2,12 +2,41 @@
 
 from __future__ import annotations
 
-from typing import Any
+import contextvars
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import numpy as np
 
 from whit.dtype import to_dtype
+from whit.engine.programs.overlay import is_traced
 from whit.tensor import Tensor
+
+Result = TypeVar("Result")
+
+
+def untraced(function: Callable[[], Result]) -> Result:
+    """Calls a function that computes values, also while this thread traces another one: then in a thread of its own,
+    which sees tensors as everybody does. For what belongs to the model, not to the run: its weights."""
+    if not is_traced():
+        return function()
+    found: list[Result] = []
+    problems: list[BaseException] = []
+    context = contextvars.copy_context()
+
+    def run() -> None:
+        try:
+            found.append(context.run(function))
+        except BaseException as error:  # raised again where it belongs
+            problems.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    if problems:
+        raise problems[0]
+    return found[0]
 
 
 def lifted(value: Any, device: str | None) -> Any:
