@@ -138,7 +138,8 @@ def compress(node: Node, x: Tensor, condition: Value) -> Tensor:
 @operator("Unique", since=(11,), host=ALL)
 def unique(node: Node, x: Value) -> tuple[Value, ...]:
     """What differs, where it is first, which it is for each, and how often; on the host."""
-    array, axis = host_array(x), node.get("axis")
+    is_small = isinstance(x, Tensor) and x.dtype in (dtypes.bfloat16, *dtypes.fp8s)  # types that NumPy has not
+    array, axis = host_array(x.cast(dtypes.float32) if is_small else x), node.get("axis")
     found: Any = numpy.unique(array, return_index=True, return_inverse=True, return_counts=True, axis=axis)
     values, first, inverse, counts = found
     inverse = inverse.reshape(-1)
@@ -147,7 +148,8 @@ def unique(node: Node, x: Value) -> tuple[Value, ...]:
         values = numpy.take(values, order, axis=0 if axis is None else axis)
         inverse, first, counts = numpy.argsort(order)[inverse], first[order], counts[order]
     rest = (as_tensor(numpy.asarray(part, dtype=numpy.int64)) for part in (first, inverse, counts))
-    return (as_tensor(values), *rest)
+    different = as_tensor(values)
+    return (different.cast(x.dtype) if is_small else different, *rest)
 
 
 @operator("TensorScatter", since=(24,))

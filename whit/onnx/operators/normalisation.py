@@ -66,12 +66,13 @@ def group_normalisation(node: Node, x: Tensor, scale: Tensor, bias: Tensor) -> T
 def layer_normalisation(node: Node, x: Tensor, scale: Tensor, bias: Tensor | None = None) -> tuple[Tensor, ...]:
     """The axes from `axis` on by their mean and variance; also the mean and 1 / standard deviation."""
     axes = tuple(range(axis_of(node, x, -1), x.ndim))
-    wide = x.cast(dtype_of(int(node.get("stash_type", 1))))
+    stash = dtype_of(int(node.get("stash_type", 1)))
+    wide = x if x.dtype is dtypes.float64 else x.cast(stash)
     mean = wide.mean(axes, True)
     centred = wide - mean
     inverse = (centred.square().mean(axes, True) + node.get("epsilon", 1e-5)).rsqrt()
     normal = (centred * inverse).cast(x.dtype) * scale
-    return (normal if bias is None else normal + bias, mean, inverse)[: node.outputs]
+    return (normal if bias is None else normal + bias, mean.cast(stash), inverse.cast(stash))[: node.outputs]
 
 
 @operator("RMSNormalization", since=(23,))
