@@ -185,7 +185,7 @@ def plain(roots: Sequence[UOp], known: dict[UOp, UOp] | None = None) -> list[UOp
     what was found before, for callers that ask again and again."""
 
     def change(node: UOp, src: Sources) -> UOp:
-        new = src[0] if node.op in ops.SAME_VALUE else _over(node, src)
+        new = keep_made(src[0], node) if node.op in ops.SAME_VALUE else _over(node, src)
         value = stored_value(new)
         return new if value is None else value
 

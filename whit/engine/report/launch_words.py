@@ -94,14 +94,16 @@ class _Item:
 
     @property
     def says(self) -> str:
-        return f"{self.what} backward".strip() if self.phase == BACKWARD else self.what
+        is_said = self.phase != BACKWARD or self.what.endswith("backward")
+        return self.what if is_said else f"{self.what} backward".strip()
 
 
 def name_of(region: Sequence[UOp], owners: Mapping[UOp, Place], parameter: str = "") -> LaunchName:
     """The name of the launch that computes these nodes, sources first. `parameter`: the path of what it writes."""
     items, stored = _items(region, owners)
-    if not items:
-        return NO_NAME
+    if not items:  # a call that stands for others, which no tensor has made
+        called = [node for node in region if node.op is ops.CALL or node.op is ops.LOOP]
+        return LaunchName(called_function(called[0])) if called else NO_NAME
     found = _ordered(items, stored)
     for item in found if parameter else ():
         item.where = parameter if item.phase == STEP else item.where
@@ -118,6 +120,8 @@ def _items(region: Sequence[UOp], owners: Mapping[UOp, Place]) -> tuple[list[_It
     for number, node in enumerate(placed):
         place = owners[node]
         where, what = parts_of(place)
+        if node.op is ops.CALL or node.op is ops.LOOP:
+            what = called_function(node)
         stored = _phase(place)
         item = items.get((where, what, stored))
         if item is None:
@@ -126,6 +130,15 @@ def _items(region: Sequence[UOp], owners: Mapping[UOp, Place]) -> tuple[list[_It
             item.rank = _rank(what, is_whole=True)
         item.last = number
     return list(items.values()), stored
+
+
+def called_function(node: UOp) -> str:
+    """The name of a function whose kernels these are, "mish backward" of its gradient; of a loop its kind."""
+    if node.op is ops.LOOP:
+        return str(node.arg.kind)
+    name, is_gradient = str(node.src[0].arg.name), node.src[0].arg.name.endswith("_grad")
+    name = name.removesuffix("_grad")
+    return f"{'function' if name.startswith('<') else name}{' backward' * is_gradient}"
 
 
 def _layer(item: _Item) -> str:
