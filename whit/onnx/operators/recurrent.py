@@ -100,7 +100,7 @@ def in_bytes(x: Tensor) -> Tensor:
 
 
 def _rnn(step: Step, inputs: Tensor, states: list[Tensor], weight: Tensor, *_: Tensor | None) -> list[Tensor]:
-    return [step.activations[0](step.bounded(inputs + states[0] @ weight))]
+    return [step.activations[0](step.bounded(inputs + states[0] @ weight.transpose(0, 1)))]
 
 
 def _gru(
@@ -108,10 +108,10 @@ def _gru(
 ) -> list[Tensor]:
     (h,), size = states, step.hidden
     gate, change = step.activations
-    both = h @ weight[:, : 2 * size]
+    both = h @ weight[: 2 * size].transpose(0, 1)
     update = gate(step.bounded(inputs[:, :size] + both[:, :size]))
     reset = gate(step.bounded(inputs[:, size : 2 * size] + both[:, size:]))
-    last = weight[:, 2 * size :]
+    last = weight[2 * size :].transpose(0, 1)
     if step.reset_after:
         after = h @ last
         inner = reset * (after if bias is None else after + bias)
@@ -131,7 +131,7 @@ def _lstm(
 ) -> list[Tensor]:
     (h, c), size = states, step.hidden
     gate, change, give = step.activations
-    take, out, forget, new = (inputs + (in_bytes(h) if step.rounds else h) @ weight).split(size, dim=1)
+    take, out, forget, new = (inputs + (in_bytes(h) if step.rounds else h) @ weight.transpose(0, 1)).split(size, dim=1)
     if peepholes is not None:
         seen = peepholes.split(size, dim=0)
         take, forget = take + seen[0] * c, forget + seen[2] * c
@@ -188,9 +188,8 @@ def _run(
             late = after[2 * step.hidden :]
             after = after[: 2 * step.hidden].pad([(0, step.hidden)])
         projected = projected + (before + after)
-    turned = weights.hidden.transpose(0, 1)
     parts = [projected] if live is None else [projected, live]
-    last, (outputs,) = scan_pure(step, parts, states, (turned, late, weights.peepholes), is_reversed)
+    last, (outputs,) = scan_pure(step, parts, states, (weights.hidden, late, weights.peepholes), is_reversed)
     return outputs, last
 
 
