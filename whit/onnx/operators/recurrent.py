@@ -1,13 +1,14 @@
 """Recurrent layers over time: RNN, GRU, LSTM, in one or both directions, with sequences of different lengths.
 
 What the weights of the input make of it is computed for all times at once. The rest is a scan: its step is compiled
-once, whatever the length, and all steps are one native call.
+once, whatever the length, and all steps are one native call. Both directions are in one scan, side by side, so that no
+weight is copied out of the tensor of both.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Final
 
 from whit.dtype import dtypes
 from whit.errors import NotSupportedError
@@ -90,9 +91,9 @@ class Step:
         return x.clip(-self.clip, self.clip) if self.clip else x
 
 
-def in_bytes(x: Tensor) -> Tensor:
-    """A tensor as it is after it was quantised to bytes, by its own range and 0, and back."""
-    low, high = x.min().minimum(0), x.max().maximum(0)
+def in_bytes(x: Tensor, axes: tuple[int, ...]) -> Tensor:
+    """A tensor as it is after it was quantised to bytes, by the range along axes and 0, and back."""
+    low, high = x.min(axes, True).minimum(0), x.max(axes, True).maximum(0)
     scale = (high - low) / 255
     scale = (scale == 0).where(1.0, scale)
     zero = (-low / scale).round().clip(0, 255)
@@ -100,7 +101,7 @@ def in_bytes(x: Tensor) -> Tensor:
 
 
 def _rnn(step: Step, inputs: Tensor, states: list[Tensor], weight: Tensor, *_: Tensor | None) -> list[Tensor]:
-    return [step.activations[0](step.bounded(inputs + states[0] @ weight.transpose(0, 1)))]
+    return [step.activations[0](step.bounded(inputs + states[0] @ weight.transpose(1, 2)))]
 
 
 def _gru(
@@ -108,16 +109,16 @@ def _gru(
 ) -> list[Tensor]:
     (h,), size = states, step.hidden
     gate, change = step.activations
-    both = h @ weight[: 2 * size].transpose(0, 1)
-    update = gate(step.bounded(inputs[:, :size] + both[:, :size]))
-    reset = gate(step.bounded(inputs[:, size : 2 * size] + both[:, size:]))
-    last = weight[2 * size :].transpose(0, 1)
+    both = h @ weight[:, : 2 * size].transpose(1, 2)
+    update = gate(step.bounded(inputs[..., :size] + both[..., :size]))
+    reset = gate(step.bounded(inputs[..., size : 2 * size] + both[..., size:]))
+    last = weight[:, 2 * size :].transpose(1, 2)
     if step.reset_after:
         after = h @ last
         inner = reset * (after if bias is None else after + bias)
     else:
         inner = (reset * h) @ last
-    new = change(step.bounded(inputs[:, 2 * size :] + inner))
+    new = change(step.bounded(inputs[..., 2 * size :] + inner))
     return [(1 - update) * new + update * h]
 
 
@@ -131,20 +132,20 @@ def _lstm(
 ) -> list[Tensor]:
     (h, c), size = states, step.hidden
     gate, change, give = step.activations
-    take, out, forget, new = (inputs + (in_bytes(h) if step.rounds else h) @ weight.transpose(0, 1)).split(size, dim=1)
+    before = in_bytes(h, (1, 2)) if step.rounds else h
+    take, out, forget, new = (inputs + before @ weight.transpose(1, 2)).split(size, dim=2)
     if peepholes is not None:
-        seen = peepholes.split(size, dim=0)
+        seen = peepholes.split(size, dim=2)
         take, forget = take + seen[0] * c, forget + seen[2] * c
     taken = gate(step.bounded(take))
     kept = 1 - taken if step.coupled else gate(step.bounded(forget))
     cell = kept * c + taken * change(step.bounded(new))
     if peepholes is not None:
-        out = out + peepholes[size : 2 * size] * cell
+        out = out + peepholes[..., size : 2 * size] * cell
     return [gate(step.bounded(out)) * give(cell), cell]
 
 
 _CELLS: Final[dict[str, Callable[..., list[Tensor]]]] = {"RNN": _rnn, "GRU": _gru, "LSTM": _lstm}
-_GATES: Final = {"RNN": 1, "GRU": 3, "LSTM": 4}
 _USUAL: Final = {"RNN": ("tanh",), "GRU": ("sigmoid", "tanh"), "LSTM": ("sigmoid", "tanh", "tanh")}
 
 
@@ -166,99 +167,108 @@ def _activations(node: Node, directions: int) -> list[tuple[Activation, ...]]:
 
 
 @dataclass(frozen=True)
-class Weights:
-    """The tensors of one direction."""
-
-    inputs: Tensor  # (gates * hidden, size)
-    hidden: Tensor
-    bias: Tensor | None  # (2 * gates * hidden,): of the inputs, then of the hidden state
-    peepholes: Tensor | None
-
-
-def _run(
-    step: Step, weights: Weights, x: Tensor, states: list[Tensor], live: Tensor | None, is_reversed: bool
-) -> tuple[Tensor, Any]:
-    """x of (time, batch, size): outputs (time, batch, hidden) and the last states."""
-    gates = _GATES[step.cell] * step.hidden
-    projected = x @ weights.inputs.transpose(0, 1)
-    late = None
-    if weights.bias is not None:
-        before, after = weights.bias[:gates], weights.bias[gates:]
-        if step.cell == "GRU" and step.reset_after:
-            late = after[2 * step.hidden :]
-            after = after[: 2 * step.hidden].pad([(0, step.hidden)])
-        projected = projected + (before + after)
-    parts = [projected] if live is None else [projected, live]
-    last, (outputs,) = scan_pure(step, parts, states, (weights.hidden, late, weights.peepholes), is_reversed)
-    return outputs, last
-
-
-def _turned(x: Tensor, lengths: Tensor) -> Tensor:
-    """(time, batch, …) backwards in time, each sequence within its length."""
-    step = Tensor.arange(x.shape[0], device=x.device, dtype=dtypes.int64).reshape((-1, 1))
-    length = lengths.cast(dtypes.int64).reshape((1, -1))
-    place = (step < length).where(length - 1 - step, step)
-    return x.gather(0, place.reshape((*place.shape, *(1,) * (x.ndim - 2))).expand(x.shape))
-
-
-@dataclass(frozen=True)
 class Layer:
     """The tensors of a node: weights of all directions, and where sequences end."""
 
     w: Tensor  # (directions, gates * hidden, size)
-    r: Tensor
-    b: Tensor | None
+    r: Tensor  # (directions, gates * hidden, hidden)
+    b: Tensor | None  # (directions, 2 * gates * hidden): of the inputs, then of the hidden state
     lengths: Tensor | None
     p: Tensor | None = None
 
-    def direction(self, i: int) -> Weights:
-        """The weights of one direction."""
-        bias, peepholes = (None if part is None else part[i] for part in (self.b, self.p))
-        return Weights(self.w[i], self.r[i], bias, peepholes)
+    def direction(self, i: int) -> Layer:
+        """One direction alone."""
+        bias, peepholes = (None if part is None else part[i : i + 1] for part in (self.b, self.p))
+        return Layer(self.w[i : i + 1], self.r[i : i + 1], bias, self.lengths, peepholes)
+
+
+def _projected(step: Step, layer: Layer, x: Tensor) -> tuple[Tensor, Tensor | None]:
+    """(time, directions, batch, gates * hidden): what the weights of the input make of it; and a bias for later."""
+    directions, gates, size = (int(n) for n in layer.w.shape)
+    time, batch, _ = x.shape
+    rows = x.reshape((time * batch, size)) @ layer.w.reshape((directions * gates, size)).transpose(0, 1)
+    projected = rows.reshape((time, batch, directions, gates)).permute((0, 2, 1, 3))
+    if layer.b is None:
+        return projected, None
+    before, after = layer.b.unsqueeze(1).split(gates, dim=2)
+    if step.cell != "GRU" or not step.reset_after:
+        return projected + (before + after), None
+    known = 2 * step.hidden
+    return projected + (before + after[..., :known].pad([(0, 0), (0, 0), (0, step.hidden)])), after[..., known:]
+
+
+def _turned(x: Tensor, lengths: Tensor | None) -> Tensor:
+    """(time, directions, batch, …) backwards in time, each sequence within its length."""
+    if lengths is None:
+        return x.flip(0)
+    step = Tensor.arange(x.shape[0], device=x.device, dtype=dtypes.int64).reshape((-1, 1))
+    length = lengths.cast(dtypes.int64).reshape((1, -1))
+    place = (step < length).where(length - 1 - step, step)
+    return x.gather(0, place.reshape((x.shape[0], 1, x.shape[2], 1)).expand(x.shape))
+
+
+def _second_turned(x: Tensor, lengths: Tensor | None) -> Tensor:
+    """Of two directions the second one backwards."""
+    return x[:, :1].cat(_turned(x[:, 1:], lengths), dim=1)
+
+
+def _run(step: Step, layer: Layer, x: Tensor, states: list[Tensor], backwards: bool) -> tuple[Tensor, list[Tensor]]:
+    """All directions side by side: outputs (time, directions, batch, hidden) and the last states.
+
+    `backwards`: one direction, from the end on. Of two the second one is.
+    """
+    projected, late = _projected(step, layer, x)
+    lengths, both = layer.lengths, int(layer.w.shape[0]) == 2
+    turn = _second_turned if both else _turned
+    turns = both or (backwards and lengths is not None)
+    parts = [turn(projected, lengths) if turns else projected]
+    if lengths is not None:
+        time = Tensor.arange(x.shape[0], device=x.device, dtype=dtypes.int64).reshape((-1, 1, 1, 1))
+        parts.append(time < lengths.cast(dtypes.int64).reshape((1, 1, -1, 1)))
+    peepholes = None if layer.p is None else layer.p.unsqueeze(1)
+    last, (outputs,) = scan_pure(step, parts, states, (layer.r, late, peepholes), backwards and not turns)
+    return turn(outputs, lengths) if turns else outputs, last
 
 
 def _recur(node: Node, x: Tensor, layer: Layer, first: Sequence[Tensor | None]) -> tuple[Value, ...]:
-    """All directions, from the first states on."""
-    lengths = layer.lengths
+    """All directions, from the first states on; directions with other activations run by themselves."""
     batch_first, direction = bool(node.get("layout", 0)), node.get("direction", "forward")
+    is_rounded = node.domain == "com.microsoft"
     x = x.transpose(0, 1) if batch_first else x
-    x = in_bytes(x) if node.domain == "com.microsoft" else x
+    x = in_bytes(x, (0, 1, 2)) if is_rounded else x
     directions, hidden = int(layer.w.shape[0]), int(layer.r.shape[2])
-    live = None
-    if lengths is not None:
-        step = Tensor.arange(x.shape[0], device=x.device, dtype=dtypes.int64).reshape((-1, 1, 1))
-        live = step < lengths.cast(dtypes.int64).reshape((1, -1, 1))
-    outputs, lasts = [], []
-    for i, activations in enumerate(_activations(node, directions)):
-        backwards = direction == "reverse" or i == 1
-        cell = Step(
+    states = [_first_state(state, directions, x, hidden, batch_first) for state in first]
+    activations = _activations(node, directions)
+    steps = [
+        Step(
             node.op_type,
-            activations,
+            each,
             float(node.get("clip", 0.0)),
             hidden,
             bool(node.get("linear_before_reset", 0)),
             bool(node.get("input_forget", 0)),
-            node.domain == "com.microsoft",
+            is_rounded,
         )
-        states = [_first_state(state, i, x, hidden, batch_first) for state in first]
-        if not backwards or lengths is None:
-            output, last = _run(cell, layer.direction(i), x, states, live, backwards)
-        else:  # each sequence begins at its own end
-            turned, last = _run(cell, layer.direction(i), _turned(x, lengths), states, live, False)
-            output = _turned(turned, lengths)
-        outputs.append(output)
-        lasts.append(last)
-    whole = outputs[0].stack(*outputs[1:], dim=1)
-    ends = [lasts[0][k].stack(*(last[k] for last in lasts[1:]), dim=0) for k in range(len(first))]
+        for each in activations
+    ]
+    if len(set(steps)) == 1:
+        whole, ends = _run(steps[0], layer, x, states, direction == "reverse")
+    else:
+        found = [
+            _run(step, layer.direction(i), x, [state[i : i + 1] for state in states], i == 1)
+            for i, step in enumerate(steps)
+        ]
+        whole = found[0][0].cat(found[1][0], dim=1)
+        ends = [a.cat(b, dim=0) for a, b in zip(found[0][1], found[1][1], strict=True)]
     if batch_first:
         return whole.permute((2, 0, 1, 3)), *(end.transpose(0, 1) for end in ends)
     return whole, *ends
 
 
-def _first_state(state: Tensor | None, i: int, x: Tensor, hidden: int, batch_first: bool) -> Tensor:
+def _first_state(state: Tensor | None, directions: int, x: Tensor, hidden: int, batch_first: bool) -> Tensor:
     if state is None:
-        return Tensor.zeros(x.shape[1], hidden, dtype=x.dtype, device=x.device)
-    return state[:, i] if batch_first else state[i]
+        return Tensor.zeros(directions, x.shape[1], hidden, dtype=x.dtype, device=x.device)
+    return state.transpose(0, 1) if batch_first else state
 
 
 @operator("RNN", since=(1, 7, 14, 22))
