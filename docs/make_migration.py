@@ -6,6 +6,8 @@ from pages import ROOT, publish
 BEGIN = "<!-- The rest is made of docs/names/ by docs/make_migration.py. -->"
 TITLES = {
     "pytorch": "PyTorch: methods of tensors",
+    "torch": "PyTorch: functions of torch",
+    "jax": "JAX: jax, and its lax, nn, random and tree",
     "numpy": "NumPy: functions, and methods of arrays",
     "arrayapi": "The Python Array API standard 2024.12: `whit.numpy`, attributes and operators of arrays",
     "tinygrad": "tinygrad: public names",
@@ -15,8 +17,8 @@ HEAD = """\
 
 What each library has, by the files in `docs/names/`. A name that was tested was called with arguments of every dtype
 that the original takes, and what it gave was compared: values, and the gradients of PyTorch. The tests are
-`tests/tensor/test_pytorch_names.py`, `test_numpy_names.py` and `test_tinygrad_names.py`; for the standard, and for
-NumPy's functions as functions of `whit.numpy`, those of `tests/arrays/` ([arrays](arrays.md)).
+`tests/tensor/test_pytorch_names.py`, `test_numpy_names.py`, `test_tinygrad_names.py`, and `tests/programs/`; for the
+standard, and for NumPy's functions as functions of `whit.numpy`, those of `tests/arrays/` ([arrays](arrays.md)).
 """
 COLUMNS = "| name | here | tested against the original | differs how, or why |\n|---|---|---|---|"
 

@@ -56,6 +56,16 @@ class DType:
     is_continuous: bool = False  # what has derivatives: floats and complex numbers
     has_inf: bool = False
 
+    def __call__(self, value: Any) -> Any:
+        """A number as this dtype has it: `dtypes.float32(0.1)`; a tensor, cast (NumPy, JAX)."""
+        if isinstance(value, bool | int | float | complex):
+            return convert(self, value)
+        if hasattr(value, "cast"):
+            return value.cast(self)
+        raise DTypeError(
+            f"{self.name}: {value!r:.60} is no number", fix="Of lists, make a tensor: Tensor(data, dtype=...)."
+        )
+
     def __post_init__(self) -> None:
         derived = {
             "itemsize": (self.bitsize + 7) // 8,

@@ -28,7 +28,6 @@ TENSOR: Final = {
     "gpu": ("tinygrad", '`x.to("CUDA")`, which moves a tensor'),
     "pin_memory": ("PyTorch", "nothing: copies to a GPU need no special memory"),
     "share_memory_": ("PyTorch", "`x.data()`, or DLPack"),
-    "block_until_ready": ("JAX", "`x.realize()`"),
     # gradients
     "grad_fn": ("PyTorch", "`x.uop`, the graph of a lazy tensor"),
     "is_leaf": ("PyTorch", "`loss.gradient(x)`, of any tensor"),
@@ -45,7 +44,6 @@ TENSOR: Final = {
     "data_ptr": ("PyTorch", "`np.asarray(x).ctypes.data`, or DLPack"),
     "lazydata": ("tinygrad", "`x.uop`, the graph"),
     # writing
-    "at": ("JAX", "`x[i] = v`, `x[i] += v`: tensors can be written to"),
     "itemset": ("NumPy", "`x[i] = value`"),
     "set_": ("PyTorch", "`x.replace(y)`"),
     "resize": ("NumPy", "`x.reshape(shape)`"),
@@ -104,7 +102,7 @@ WHIT: Final = {
     "functional_call": ("PyTorch", "`nn.state.functional_call`"),
     "tree_map": ("JAX", "`map_tensors(function, *containers)`"),
     "tree_util": ("JAX", "`map_tensors`, `register_container`"),
-    "lax": ("JAX", "methods of Tensor; `where()` in place of cond"),
+    "lax": ("JAX", "methods of Tensor; `whit.scan`, `while_loop`, `fori_loop`, `cond` and `map`"),
     "save": ("PyTorch", "`nn.state.safe_save(nn.state.get_state_dict(model), path)`"),
     "load": ("PyTorch", "`nn.state.safe_load(path)`, or `nn.state.torch_load(path)`"),
     "cuda": ("PyTorch", '`DEV=CUDA` in the environment, `Device.DEFAULT = "CUDA"`, or `x.to("CUDA")`'),

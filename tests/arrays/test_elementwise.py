@@ -133,3 +133,11 @@ def test_clip_has_no_bound_beyond_the_dtype() -> None:
     assert xp.clip(x).tolist() == [-100, 0, 100]
     assert xp.clip(x, xp.asarray([-1], dtype=xp.int16)).dtype == xp.int8
     assert xp.clip(x, 0.5).dtype == xp.float32
+
+
+def test_numbers_that_a_dtype_does_not_hold_are_compared() -> None:
+    x = xp.asarray([1, 255], dtype=xp.uint8)
+    assert xp.less(300, x).tolist() == xp.greater(x, 300).tolist() == xp.equal(300, x).tolist() == [False, False]
+    assert xp.greater(300, x).tolist() == xp.less_equal(x, 300).tolist() == xp.not_equal(-1, x).tolist() == [True, True]
+    assert xp.less(1, x).tolist() == xp.greater_equal(x, 2).tolist() == [False, True]
+    assert xp.full(2, 2**40).dtype is xp.int64

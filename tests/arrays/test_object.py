@@ -265,3 +265,14 @@ def test_messages_name_the_function_and_the_line() -> None:
         xp.expand_dims(xp.ones(3), axis=3)
     with pytest.raises(ValueError, match=r"add: shapes \(2,\) and \(3,\) do not broadcast"):
         xp.add(xp.ones(2), xp.ones(3))
+
+
+@pytest.mark.parametrize("shape", [(0,), (2, 0), (0, 3), (0, 0)])
+def test_a_mask_of_size_zero_stands_for_any_size(shape: tuple[int, ...]) -> None:
+    x, mask = np.ones((2, 3)), np.zeros(shape, bool)
+    same(Tensor(x)[Tensor(mask)], x[mask])
+    mine = Tensor(x)
+    mine[Tensor(mask)] = 5.0
+    same(mine, x)
+    with pytest.raises(IndexError, match="a mask"):
+        mine[Tensor(np.zeros((0, 2), bool))]

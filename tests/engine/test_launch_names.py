@@ -241,7 +241,10 @@ def test_a_kernel_is_named_after_the_most_important_thing_in_it(x: Tensor) -> No
     assert found[-1].startswith("matmul")
     (kernel,) = (x * 2).softmax().kernels()
     assert (kernel.launch.name, kernel.launch.fused) == ("softmax + mul", ("softmax", "mul"))
-    assert "with mul" in kernel.explain()
+    assert kernel.launch.also == "" and "with " not in kernel.explain()
+    many = (x.exp().sin() * 2 + x.sqrt()).abs().tanh().sigmoid().kernels()[-1]
+    assert many.launch.name == "exp + sin + mul + sqrt" and many.launch.also == "add, abs, tanh, sigmoid"
+    assert "  with add, abs, tanh, sigmoid\n" in many.explain()
 
 
 def test_names_of_many_launches() -> None:

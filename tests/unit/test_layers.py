@@ -33,6 +33,7 @@ LAYERS = (
     ("function", "jit"),
     ("nn", "numpy"),
     ("onnx", "llm", "models", "viz"),
+    ("torch", "jax"),
     ("",),  # whit/__init__.py, which may import all of them and which none of them imports
     ("cli",),  # so that `import whit` cannot load it
     ("__main__",),

@@ -9,6 +9,7 @@ from whit.ir.op import spell_shape
 from whit.nn.functional.linear import embedding, embedding_bag, row_of
 from whit.nn.module import Module
 from whit.tensor import Tensor
+from whit.tensor.core import mark_leaf
 
 
 class Embedding(Module):
@@ -45,6 +46,7 @@ class Embedding(Module):
         self.padding_idx = None if padding_idx is None else row_of(padding_idx, self.weight)
         if self.padding_idx is not None:
             self.weight = (Tensor.arange(rows).unsqueeze(1) == self.padding_idx).where(0, self.weight)
+            mark_leaf(self.weight)
 
     @classmethod
     def from_pretrained(
@@ -106,6 +108,7 @@ class EmbeddingBag(Module):
         if self.padding_idx is not None:
             is_padding = Tensor.arange(num_embeddings).unsqueeze(1) == self.padding_idx
             self.weight = is_padding.where(0, self.weight)
+            mark_leaf(self.weight)
 
     def __call__(self, idx: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None) -> Tensor:
         """Integers (bags, length), or of one axis with the offsets at which bags begin: (bags, embedding_dim)."""

@@ -12,7 +12,19 @@ scikit-learn and einops find it.
 import math
 
 from whit.dtype import to_dtype as dtype
-from whit.numpy import creation, data_types, elementwise, fft, functions, linalg, manipulation, searching, statistics
+from whit.numpy import (
+    creation,
+    data_types,
+    elementwise,
+    fft,
+    functions,
+    linalg,
+    manipulation,
+    random,
+    searching,
+    slopes,
+    statistics,
+)
 from whit.numpy.creation import *  # noqa: F403  # each says in `__all__` what it has
 from whit.numpy.data_types import *  # noqa: F403
 from whit.numpy.elementwise import *  # noqa: F403
@@ -21,7 +33,9 @@ from whit.numpy.information import namespace_info as __array_namespace_info__
 from whit.numpy.linalg import cross, matmul, matrix_transpose, outer, tensordot, vecdot
 from whit.numpy.manipulation import *  # noqa: F403
 from whit.numpy.searching import *  # noqa: F403
+from whit.numpy.slopes import *  # noqa: F403
 from whit.numpy.statistics import *  # noqa: F403
+from whit.numpy.ufuncs import add_methods as _add_methods
 from whit.tensor import Tensor as ndarray  # noqa: N813  # its name in NumPy
 
 __array_api_version__ = "2024.12"
@@ -34,7 +48,7 @@ newaxis = None
 pi = math.pi
 
 __all__ = ["cross", "dtype", "e", "euler_gamma", "fft", "inf", "linalg", "matmul", "matrix_transpose", "nan", "ndarray"]
-__all__ += ["__array_namespace_info__", "newaxis", "outer", "pi", "tensordot", "vecdot"]
+__all__ += ["__array_namespace_info__", "newaxis", "outer", "pi", "random", "tensordot", "vecdot"]
 __all__ += creation.__all__
 __all__ += data_types.__all__
 __all__ += elementwise.__all__
@@ -42,3 +56,6 @@ __all__ += functions.__all__
 __all__ += manipulation.__all__
 __all__ += searching.__all__
 __all__ += statistics.__all__
+__all__ += slopes.__all__
+
+_add_methods(globals())

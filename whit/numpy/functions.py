@@ -257,9 +257,39 @@ average = function("average")
 bincount = function("bincount")
 choose = function("choose")
 convolve = function("convolve")
-corrcoef = function("corrcoef")
+
+
+def corrcoef(x: Any, y: Any = None, rowvar: bool = True) -> Tensor:
+    """How the rows of x, and of y, go along with each other, between -1 and 1."""
+    return _rows(x, y, rowvar).corrcoef()
+
+
 correlate = function("correlate")
-cov = function("cov")
+
+
+def cov(
+    m: Any,
+    y: Any = None,
+    rowvar: bool = True,
+    bias: bool = False,
+    ddof: int | None = None,
+    fweights: Any = None,
+    aweights: Any = None,
+) -> Tensor:
+    """The covariances of the rows of m, and of y."""
+    correction = (0 if bias else 1) if ddof is None else ddof
+    return _rows(m, y, rowvar).cov(correction=correction, fweights=fweights, aweights=aweights)
+
+
+def _rows(x: Any, y: Any, rowvar: bool) -> Tensor:
+    """Variables in rows."""
+    parts = [tensor_of(each) for each in (x, y) if each is not None]
+    rows = [part if rowvar or part.ndim < 2 else part.transpose(0, 1) for part in parts]
+    if len(rows) == 1:
+        return rows[0]
+    return Tensor.cat([row.unsqueeze(0) if row.ndim == 1 else row for row in rows], dim=0)
+
+
 cumulative_trapezoid = function("cumulative_trapezoid")
 delete = function("delete")
 diag = function("diag")
@@ -293,7 +323,20 @@ nanstd = function("nanstd")
 nansum = function("nansum")
 nanvar = function("nanvar")
 packbits = function("packbits")
-pad = function("pad")
+
+
+_PADDING = {"edge": "replicate", "wrap": "circular"}
+
+
+def pad(array: Any, pad_width: Any, mode: str = "constant", constant_values: Any = 0, **given: Any) -> Tensor:
+    """More elements at the ends: a number for all, (before, after), or such a pair for each axis."""
+    x = tensor_of(array)
+    width = pad_width if isinstance(pad_width, list | tuple) else (pad_width, pad_width)
+    pairs = [width] * x.ndim if not isinstance(width[0], list | tuple) else list(width)
+    pairs = pairs * x.ndim if len(pairs) == 1 else pairs
+    return x.pad(tuple(tuple(pair) for pair in pairs), mode=_PADDING.get(mode, mode), value=constant_values, **given)
+
+
 partition = function("partition")
 percentile = function("percentile")
 place = function("place")

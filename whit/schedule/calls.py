@@ -355,9 +355,10 @@ def _looped(call: _Call, homes: Mapping[UOp, UOp], of_body: StepSchedule, scratc
     loop, arg = call.loop, call.loop.arg
     results, operands = (tuple([_on(homes, memory) for memory in each]) for each in (call.results, call.arguments))
     length = loop.src[-1] if arg.length is None else None
-    placed = Placed(arg, loop.src[: arg.functions], results, operands, length, scratch.buffer)
+    is_list = is_gpu and arg.kind == "scan" and arg.length is not None
+    placed = Placed(arg, loop.src[: arg.functions], results, operands, length, scratch.buffer, follows=not is_list)
     found = placed.as_call(of_body)
-    if is_gpu and arg.kind == "scan" and arg.length is not None:
+    if is_list:
         return [*unrolled(found, scratch.buffer)]
     return [found]
 

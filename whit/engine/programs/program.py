@@ -357,7 +357,7 @@ def resident_of(device: str, loaded: Any) -> Any:
     if type(backend) is CpuDevice:
         prepare_pool()
         return Resident(backend, loaded)
-    if device.startswith("CUDA") and backend.gpu.has_graphs:
+    if device.startswith("CUDA") and backend.gpu.has_graphs and not loaded.loops:
         prepare_pool()
         from whit.engine.devices.cuda_resident import CudaResident  # lazy: loads the driver
 

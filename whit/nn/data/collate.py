@@ -10,6 +10,8 @@ from typing import Any
 
 from whit.dtype import dtypes
 from whit.errors import DTypeError, ShapeError
+from whit.ir import ops
+from whit.ir.uop import UOp
 from whit.tensor import Tensor
 
 
@@ -24,7 +26,7 @@ def stack_samples(batch: Sequence[Any]) -> Any:
 
     first = batch[0]
     if isinstance(first, Tensor):
-        return first.stack(*batch[1:])
+        return _stacked_tensors(batch)
     if isinstance(first, np.ndarray | np.generic) or _is_number(first):
         return _stacked([np.asarray(each) for each in batch], type(first) is float)
     if isinstance(first, str | bytes):
@@ -39,6 +41,36 @@ def stack_samples(batch: Sequence[Any]) -> Any:
         f"DataLoader: a sample has a {type(first).__name__}, which cannot be stacked",
         fix="Return numbers, arrays, tensors, texts, or tuples and dictionaries of them; or give a collate_fn.",
     )
+
+
+def _stacked_tensors(samples: Sequence[Tensor]) -> Tensor:
+    """Samples in a stack. Those that are rows of one tensor are gathered from it: one kernel, wherever they lie.
+
+    What rows are a part of is computed first, once: else each row of each batch would be computed from where that
+    comes from. Samples that are no rows stay lazy."""
+    first = samples[0]
+    family = first._family
+    if family is not None and family.uop.op is not ops.BUFFER:
+        wholes: list[Any] = [tensor for tensor in family.members() if tensor.uop is family.uop]
+        Tensor.realize(*(wholes or [first]))
+    places = [_row(sample) for sample in samples]
+    sources = {None if place is None else place[0] for place in places}
+    source = sources.pop()
+    if sources or source is None or len(samples) == 1:
+        return first.stack(*samples[1:])
+    rows = Tensor([place[1] for place in places if place is not None], device=first.device)
+    return first._wrap(source)[rows]
+
+
+def _row(sample: Tensor) -> tuple[UOp, int] | None:
+    """The node that a sample is a row of, and which one; None if it is something else."""
+    window = sample.uop.src[0] if sample.uop.op is ops.RESHAPE else sample.uop
+    if window.op is not ops.SHRINK or window.src[0].op is not ops.BUFFER:
+        return None
+    source, ((place, size), *others) = window.src[0], window.arg
+    is_whole = [tuple(part) for part in others] == [(0, size) for size in source.shape[1:]]
+    is_row = is_whole and size == 1 and sample.shape == source.shape[1:] and isinstance(place, int)
+    return (source, place) if is_row else None
 
 
 def _is_number(value: Any) -> bool:

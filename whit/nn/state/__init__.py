@@ -21,6 +21,7 @@ from whit.nn.state.numpy_files import npy_load, npy_save
 from whit.nn.state.safetensors import safe_load, safe_load_metadata, safe_save
 from whit.nn.state.tensor_io import TensorIO
 from whit.nn.state.torch_files import torch_load
+from whit.nn.state.torch_saving import torch_save
 
 __all__ = [
     "StateError",
@@ -37,5 +38,6 @@ __all__ = [
     "safe_save",
     "tar_extract",
     "torch_load",
+    "torch_save",
     "zip_extract",
 ]

@@ -11,7 +11,7 @@ from typing import Any, Self, overload
 from whit.dtype import DTypeLike, dtypes
 from whit.errors import ShapeError
 from whit.ir.op import spell_shape
-from whit.tensor.core import Core, check_gradient
+from whit.tensor.core import Core, check_gradient, mark_leaf
 from whit.tensor.methods.movement.views import Some, Views
 from whit.tensor.topic import Topic
 
@@ -44,12 +44,18 @@ class Aliases(Topic):
         return self.to("CPU")
 
     def requires_grad_(self, requires_grad: bool = True) -> Self:
-        """Sets `requires_grad` (PyTorch)."""
+        """Sets `requires_grad` (PyTorch). A result of operations that takes gradients gets `.grad` as leaves do."""
         check_gradient(requires_grad, self.dtype)
         self.requires_grad = requires_grad
+        if requires_grad:
+            mark_leaf(self)
         return self
 
     # ---- shapes
+
+    def block_until_ready(self) -> Self:
+        """The same as `realize` (JAX)."""
+        return self.realize()
 
     def dim(self) -> int:
         """`ndim` (PyTorch)."""

@@ -2,10 +2,10 @@
 
 from whit.tensor.methods.indexing.replace import Replacement
 from whit.tensor.methods.indexing.sets import Sets
-from whit.tensor.methods.indexing.subscript import Subscripts
+from whit.tensor.methods.indexing.updates import Updates
 
 
-class Indexing(Subscripts, Replacement, Sets):
+class Indexing(Updates, Replacement, Sets):
     """Elements by their positions, by a mask, or by their order."""
 
     __slots__ = ()

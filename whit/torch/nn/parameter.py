@@ -1,0 +1,5 @@
+"""`torch.nn.parameter`."""
+
+from whit.nn import Parameter
+
+__all__ = ["Parameter"]
