@@ -84,6 +84,13 @@ def test_an_lstm_in_both_directions_with_sequences_that_end():
         close(c[k], last_c)
 
 
+def test_no_time_at_all_leaves_the_first_state():
+    h = floats(1, 2, 4)
+    y, last = run("GRU", floats(0, 2, 3), floats(1, 12, 3), floats(1, 12, 4), None, None, h, outputs=2, hidden_size=4)
+    assert y.shape == (0, 1, 2, 4)
+    close(last, h)
+
+
 def test_activations_that_nobody_knows_are_an_error():
     with pytest.raises(NotSupportedError, match="activation 'swash'"):
         run("RNN", floats(2, 1, 3), floats(1, 4, 3), floats(1, 4, 4), outputs=2, hidden_size=4, activations=["Swash"])

@@ -217,6 +217,8 @@ def _run(step: Step, layer: Layer, x: Tensor, states: list[Tensor], backwards: b
 
     `backwards`: one direction, from the end on. Of two the second one is.
     """
+    if not int(x.shape[0]):
+        return Tensor.zeros(0, *states[0].shape, dtype=x.dtype, device=x.device), states
     projected, late = _projected(step, layer, x)
     lengths, both = layer.lengths, int(layer.w.shape[0]) == 2
     turn = _second_turned if both else _turned
