@@ -10,7 +10,7 @@ READY := $(VENV)/ready
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test arrays test-cuda models fuzz quick coverage browser lint format replay bench demo docs release clean
+.PHONY: help setup test arrays test-cuda test-onnx models fuzz quick coverage browser lint format replay bench demo docs release clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
@@ -37,6 +37,13 @@ SECONDS ?= 75
 test-cuda: $(READY) ## run all tests on an NVIDIA GPU, and random graphs against the interpreter
 	DEV=CUDA $(BIN)/python -m pytest -n 8 --dist worksteal
 	DEV=CUDA $(BIN)/python tests/fuzz/cuda.py --processes 8 --seconds $(SECONDS)
+
+# WORDS="conv pool": those whose names have one of the words.
+test-onnx: $(READY) ## run the tests of the ONNX standard, which come with its package
+	@$(BIN)/python -c "import onnx" 2>/dev/null || { \
+		echo "installing onnx"; \
+		$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[test-onnx]"; }
+	cd tests && ../$(BIN)/python -m onnx_models.standard $(WORDS)
 
 models: $(READY) ## train every model in every way, large ones too, and compare with PyTorch where it is installed
 	$(BIN)/python -m pytest -n auto --dist worksteal -m "large or not large" tests/models
@@ -100,6 +107,7 @@ docs: $(READY) ## run the examples in docs/, write the generated pages again, an
 	$(BIN)/python docs/make_reference.py
 	$(BIN)/python docs/make_nn.py
 	$(BIN)/python docs/make_help.py
+	$(BIN)/python docs/make_onnx.py
 	@$(BIN)/python -c "import material" 2>/dev/null || { \
 		echo "installing MkDocs"; \
 		$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[docs]"; }

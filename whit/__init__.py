@@ -7,6 +7,7 @@
 no numpy.
 """
 
+import importlib
 import sys
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -57,18 +58,13 @@ sys.modules.setdefault("whit.engine.jit", jit_module)
 if TYPE_CHECKING:
     from whit import nn as nn
     from whit import numpy as numpy
+    from whit import onnx as onnx
 else:
 
     def __getattr__(name: str) -> ModuleType:
-        """`nn` and `numpy`, loaded when they are looked for; and what a name of another library is called here."""
-        if name == "nn":
-            import whit.nn as found  # lazy: half of all programs need no layers
-
-            return found
-        if name == "numpy":
-            import whit.numpy as arrays  # lazy: most programs need methods alone
-
-            return arrays
+        """`nn`, `numpy`, `onnx`, loaded when they are looked for; and what a name of another library is called here."""
+        if name in ("nn", "numpy", "onnx"):
+            return importlib.import_module(f"whit.{name}")  # lazy: most programs need few of them
         for kind, owner in (("Tensor", Tensor), ("dtypes", dtypes)):
             if name not in WHIT and not name.startswith("_") and hasattr(owner, name):
                 raise AttributeError(f"whit has no `{name}`; instead: {kind}.{name}")

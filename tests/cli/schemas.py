@@ -110,6 +110,19 @@ SCHEMAS: dict[str, dict[str, Any]] = {
     },
     "cache clear": {"folder": str, "removed_files": int, "removed_bytes": int, "left_files": int},
     "replay": {"file": str, "device": str, "failed": bool, "failure": (str, None)},
+    "onnx": {
+        "file": str,
+        "producer": str,
+        "opsets": dict,
+        "inputs": dict,
+        "outputs": dict,
+        "nodes": int,
+        "operators": dict,
+        "parameters": int,
+        "parameter_bytes": int,
+        "run": ({"first_seconds": float, "seconds": float, "programs": int}, None),
+        "compare": ({"worst": dict, "seconds": float, "same": bool, "first_node": (str, None)}, None),
+    },
     "error": {"error": {"kind": str, "message": str}},
 }
 

@@ -41,6 +41,7 @@ commands:
   tune    searches for faster kernels for a program, and keeps what it finds
   cache   lists, measures or clears the compiled kernels on disk
   replay  runs a graph that an error message saved
+  onnx    what is in an ONNX model; runs it, and compares it with onnxruntime
   viz     answers questions about a recording (VIZ=file): kernels, memory, rewrites
 
 options:

@@ -56,6 +56,13 @@ def test_other_kernels_are_tiled_as_one() -> None:
     assert tile_apart(UOp.group(product(0, 2, 3), product(1, 2, 4, sizes=(64, 64, 4))), host_target()) is None
 
 
+def test_products_without_panels_are_tiled_apart_too() -> None:
+    few_rows = (8, 300, 300)
+    found = tile_apart(UOp.group(product(0, 2, 3, sizes=few_rows), product(1, 5, 4, sizes=few_rows)), host_target())
+    assert found is not None
+    assert [node for node in found[0].topological() if is_panel(node)] == []
+
+
 @pytest.mark.parametrize("sizes", [(96, 72, 65), (70, 130, 33)], ids=str)
 def test_products_of_one_matrix_are_one_kernel(sizes: tuple[int, int, int]) -> None:
     rows, columns, depth = sizes

@@ -45,6 +45,7 @@ def pages(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
         "make_reference.py",
         "make_nn.py",
         "make_help.py",
+        "make_onnx.py",
         "make_pages.py",
     ),
 )

@@ -38,6 +38,7 @@ LAYERS = (
     ("cli",),  # so that `import whit` cannot load it
     ("__main__",),
 )
+ELSEWHERE = {"whit.nn.onnx": "onnx"}  # modules whose path is that of programs for other libraries
 HEIGHT = {part: height for height, layer in enumerate(LAYERS) for part in layer}
 
 BY_NAME = re.compile(r"\b(?:import_module|__import__)\b")
@@ -158,7 +159,7 @@ def _wrong_direction(edge: Import) -> str:
 
 def _part(module: str) -> str:
     """The file or folder of whit that a module belongs to: `ir` for whit.ir.uop."""
-    return [*module.split("."), ""][1]
+    return ELSEWHERE.get(module) or [*module.split("."), ""][1]
 
 
 def _cycles(imports: list[Import]) -> list[str]:

@@ -46,6 +46,7 @@ COMMANDS = (
     Command("tune", "whit.cli.tune", "searches for faster kernels for a program, and keeps what it finds"),
     Command("cache", "whit.cli.cache", "lists, measures or clears the compiled kernels on disk"),
     Command("replay", "whit.cli.replay", "runs a graph that an error message saved"),
+    Command("onnx", "whit.cli.onnx", "what is in an ONNX model; runs it, and compares it with onnxruntime"),
     Command("viz", "whit.cli.viz", "answers questions about a recording (VIZ=file): kernels, memory, rewrites"),
 )
 

@@ -173,9 +173,9 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name: str) -> Any:
-        """`data`, which loads processes and threads; what a name of another library is called here."""
-        if name == "data":
-            return importlib.import_module("whit.nn.data")  # lazy: it needs multiprocessing
+        """`data`, which loads processes and threads, `onnx`; what a name of another library is called here."""
+        if name in ("data", "onnx"):
+            return importlib.import_module(f"whit.nn.{name}")  # lazy: one needs multiprocessing, the other NumPy
         raise AttributeError(advice("nn", name, NN) or f"module 'whit.nn' has no attribute '{name}'")
 
 

@@ -165,7 +165,7 @@ def _from_array(data: Any, device: str | None, copy: bool) -> UOp:
 def _check_not_traced(data: Any) -> None:
     """Memory that others may change, or that is new in each call, is no part of a function that is replayed."""
     trace = current()
-    if trace is not None:
+    if trace is not None and not trace.takes_arrays:
         raise trace.fail(
             f"Tensor: of a {type(data).__name__}, an array, while {trace.name} is captured",
             "a replay would not see what is in it then",

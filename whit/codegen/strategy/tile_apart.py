@@ -81,7 +81,8 @@ def _cores(part: UOp) -> frozenset[UOp]:
 def _renumbered(part: UOp, others: list[UOp], shared: set[UOp]) -> UOp:
     """A tiled contraction with loops and panels that none of the others has, but for the panels that are the same."""
     first_loop = {owner: next_id(owner, others) for owner in Owner}
-    first_panel = 1 + max(node.arg.id for node in others if node.op is ops.BUFFER) - FIRST_ID
+    last_panel = max((node.arg.id for node in others if node.op is ops.BUFFER), default=FIRST_ID - 1)
+    first_panel = 1 + last_panel - FIRST_ID
 
     def change(node: UOp, src: Sources) -> UOp | None:
         if node.op is ops.RANGE and node.arg.kind is not RangeKind.CORE:

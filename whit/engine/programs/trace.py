@@ -78,9 +78,10 @@ class Drawn:
 class Trace:
     """One run of a function in this thread."""
 
-    def __init__(self, name: str, views: bool = True) -> None:
+    def __init__(self, name: str, views: bool = True, takes_arrays: bool = False) -> None:
         self.name = name
         self.views = views  # whether arguments that are views are seen as views
+        self.takes_arrays = takes_arrays  # arrays that tensors are built from are the same in all runs
         self.shown: dict[int, Shown] = {}
         # id -> a family, and what stands for it
         self.families: dict[int, tuple[Any, TracedPlaceholder | None, Any]] = {}

@@ -10,6 +10,9 @@ long. There is no hint where sizes come back, as those of a model's layers do.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 from whit.cache import register_cache
 from whit.errors import user_line
@@ -26,10 +29,23 @@ _warned: set[str] = set()  # lines
 register_cache(_warned.clear, "engine.lines_with_many_sizes")
 
 
+_expected: ContextVar[bool] = ContextVar("sizes_are_expected", default=False)
+
+
+@contextmanager
+def expecting_sizes() -> Iterator[None]:
+    """No hints inside: who calls keeps programs by size, and the user can do nothing about it."""
+    token = _expected.set(True)
+    try:
+        yield
+    finally:
+        _expected.reset(token)
+
+
 def note_program(graph: UOp, device: str) -> None:
     """A program was made for this graph."""
     line = user_line()
-    if not line or line in _warned:
+    if not line or line in _warned or _expected.get():
         return
     order = topological((graph,))
     shapes = tuple([node.shape for node in order if node.op is ops.PARAM])

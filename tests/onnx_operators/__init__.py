@@ -1,0 +1,1 @@
+"""Operators of ONNX one by one, against NumPy; no package `onnx` is needed."""

@@ -1,0 +1,150 @@
+"""What a model knows before it runs: tensors of its file, and what is computed of them alone.
+
+    constant.array()            on the host; for shapes, axes, text, scalars
+    constant.tensor("CPU")      on a device, read from the file once
+
+A constant that nobody asks for is never read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import Any, Final
+
+from whit.onnx import types
+from whit.onnx.operators.registry import as_tensor
+from whit.onnx.proto import TensorProto
+from whit.onnx.tensors import Array, Store
+from whit.onnx.values import untraced
+from whit.tensor import Tensor
+
+MOST_HOST_INTEGERS: Final = 4096  # elements of what is computed on the host: shapes, axes, tables of indices
+MOST_HOST_FLOATS: Final = 16  # the same of floats: scales of a resize, limits; weights belong on the device
+
+
+def is_small(dtype_kind: str, count: int) -> bool:
+    """Whether the host computes with a value of this many elements. `dtype_kind` is NumPy's."""
+    if dtype_kind in "OUS":
+        return True
+    return count <= (MOST_HOST_INTEGERS if dtype_kind in "biu" else MOST_HOST_FLOATS)
+
+
+class Constant:
+    """A value that is the same in all runs. `element` is the number of its type, 0 where it is not known."""
+
+    __slots__ = ("_array", "_tensors", "element", "name")
+
+    def __init__(self, name: str, element: int) -> None:
+        self.name = name
+        self.element = element
+        self._array: Array | None = None
+        self._tensors: dict[str, Tensor] = {}
+
+    def is_small(self) -> bool:
+        """Whether the host computes with it."""
+        raise NotImplementedError
+
+    def array(self) -> Array:
+        """The value on the host."""
+        if self._array is None:
+            self._array = self._make_array()
+        return self._array
+
+    def tensor(self, device: str) -> Tensor:
+        """The value on a device: one tensor, always the same."""
+        found = self._tensors.get(device)
+        if found is None:
+            found = self._tensors[device] = untraced(lambda: self._make_tensor(device).to(device).realize())
+        return found
+
+    def tensors(self) -> list[Tensor]:
+        """The tensors there are, one for each device that asked."""
+        return list(self._tensors.values())
+
+    def _make_array(self) -> Array:
+        raise NotImplementedError
+
+    def _make_tensor(self, device: str) -> Tensor:
+        raise NotImplementedError
+
+
+class Stored(Constant):
+    """A tensor of the file."""
+
+    __slots__ = ("_proto", "_store", "shape")
+
+    def __init__(self, store: Store, proto: TensorProto) -> None:
+        super().__init__(proto.name, proto.data_type)
+        self._store = store
+        self._proto = proto
+        self.shape = store.shape(proto)
+
+    def is_small(self) -> bool:
+        """Whether the host computes with it."""
+        if self.element == types.STRING:
+            return True
+        dtype = types.dtype_of(self.element)
+        return dtype is not None and is_small("f" if dtype.is_float else "i", prod(self.shape))
+
+    def _make_array(self) -> Array:
+        return self._store.array(self._proto)
+
+    def _make_tensor(self, device: str) -> Tensor:
+        return self._store.tensor(self._proto)
+
+
+class Given(Constant):
+    """A small value out of an attribute."""
+
+    __slots__ = ()
+
+    def __init__(self, name: str, element: int, array: Array) -> None:
+        super().__init__(name, element)
+        self._array = array
+
+    def is_small(self) -> bool:
+        """Whether the host computes with it."""
+        array = self.array()
+        return is_small(array.dtype.kind, array.size)
+
+    def _make_tensor(self, device: str) -> Tensor:
+        found: Tensor = as_tensor(self.array(), device)
+        return found
+
+
+class Derived(Constant):
+    """One output of a node all of whose inputs are constants: computed when somebody asks, once."""
+
+    __slots__ = ("_compute", "_number", "_value")
+
+    def __init__(self, name: str, element: int, compute: Callable[[], tuple[Any, ...]], number: int) -> None:
+        super().__init__(name, element)
+        self._compute: Callable[[], tuple[Any, ...]] | None = compute
+        self._number = number
+        self._value: Any = None
+
+    def value(self) -> Any:
+        """Whatever it is: a sequence, too."""
+        compute = self._compute
+        if compute is not None:
+
+            def computed() -> Any:
+                value = compute()[self._number]
+                return value.realize() if isinstance(value, Tensor) else value
+
+            self._value = untraced(computed)
+            self._compute = None
+        return self._value
+
+    def is_small(self) -> bool:
+        """Whether the host has it: a value that a device computed stays there."""
+        return not isinstance(self.value(), Tensor)
+
+    def _make_array(self) -> Array:
+        value = self.value()
+        return value.numpy() if isinstance(value, Tensor) else value
+
+    def _make_tensor(self, device: str) -> Tensor:
+        found: Tensor = as_tensor(self.value(), device)
+        return found
