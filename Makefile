@@ -10,7 +10,7 @@ READY := $(VENV)/ready
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-cuda models fuzz quick coverage browser lint format replay bench demo docs release clean
+.PHONY: help setup test arrays test-cuda models fuzz quick coverage browser lint format replay bench demo docs release clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
@@ -24,6 +24,13 @@ PLAIN := tests/matrix
 test: lint ## lint, then run all tests on all cores, and every op once more without optimisation
 	$(BIN)/python -m pytest -n auto --dist worksteal
 	NOOPT=1 $(BIN)/python -m pytest -n auto --dist worksteal $(PLAIN) -k "CPU and not CPU:C"
+
+# Both are large, and nothing else needs them.
+arrays: $(READY) ## test SciPy and scikit-learn on tensors; they are installed if they are not there
+	@$(BIN)/python -c "import scipy, sklearn" 2>/dev/null || { \
+		echo "installing SciPy and scikit-learn"; \
+		$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[test-arrays]"; }
+	SCIPY_ARRAY_API=1 $(BIN)/python -m pytest -n auto --dist worksteal tests/arrays/test_scipy.py tests/arrays/test_sklearn.py
 
 # Each process has a context on the GPU, and most of the time goes into compiling. Random graphs: SECONDS of each of 8.
 SECONDS ?= 75
@@ -92,6 +99,7 @@ docs: $(READY) ## run the examples in docs/, write the generated pages again, an
 	$(BIN)/python docs/make_migration.py
 	$(BIN)/python docs/make_reference.py
 	$(BIN)/python docs/make_nn.py
+	$(BIN)/python docs/make_help.py
 	@$(BIN)/python -c "import material" 2>/dev/null || { \
 		echo "installing MkDocs"; \
 		$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[docs]"; }

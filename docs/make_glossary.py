@@ -337,6 +337,13 @@ OURS = (
         "transforms.md",
     ),
     word(
+        "loop",
+        "A function of a step that the graph has once, run again and again; in a schedule a REPEAT, which moves the "
+        "params of a step over memory.",
+        "whit/schedule/loops.py:Placed",
+        "control-flow.md",
+    ),
+    word(
         "stand-in",
         "A placeholder for one example of a batch, or for a direction, while a graph is transformed.",
         "whit/transform/stand_in.py:stand_in",

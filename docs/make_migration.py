@@ -9,6 +9,7 @@ TITLES = {
     "torch": "PyTorch: functions of torch",
     "jax": "JAX: jax, and its lax, nn, random and tree",
     "numpy": "NumPy: functions, and methods of arrays",
+    "arrayapi": "The Python Array API standard 2024.12: `whit.numpy`, attributes and operators of arrays",
     "tinygrad": "tinygrad: public names",
 }
 HEAD = """\
@@ -16,7 +17,8 @@ HEAD = """\
 
 What each library has, by the files in `docs/names/`. A name that was tested was called with arguments of every dtype
 that the original takes, and what it gave was compared: values, and the gradients of PyTorch. The tests are
-`tests/tensor/test_pytorch_names.py`, `test_numpy_names.py`, `test_tinygrad_names.py`, and `tests/programs/`.
+`tests/tensor/test_pytorch_names.py`, `test_numpy_names.py`, `test_tinygrad_names.py`, and `tests/programs/`; for the
+standard, and for NumPy's functions as functions of `whit.numpy`, those of `tests/arrays/` ([arrays](arrays.md)).
 """
 COLUMNS = "| name | here | tested against the original | differs how, or why |\n|---|---|---|---|"
 

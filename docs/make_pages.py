@@ -7,6 +7,7 @@ PAGES = (
     "adding-a-pass.md",
     "adding-an-op.md",
     "arrays.md",
+    "complex.md",
     "devices.md",
     "dtypes.md",
     "index.md",

@@ -11,6 +11,7 @@ from pages import publish
 from reference_examples import EXAMPLES, NONE, SETUP
 
 from whit import Context, Tensor, names
+from whit.help import EXAMPLE
 from whit.nn import Module
 from whit.tensor.methods.aliases import SameAs
 from whit.tensor.methods.foreign_names import Aliases
@@ -130,6 +131,7 @@ def _signature(name: str, function: Any) -> list[str]:
 def _text(value: Any) -> list[str]:
     """A docstring; lines that are indented are examples."""
     text = inspect.getdoc(value) if getattr(value, "__doc__", None) else None
+    text = text and text.partition(f"\n\n{EXAMPLE}")[0]  # those of `help`: the page has them below
     return [f"{text}\n"] if text else []
 
 

@@ -22,6 +22,7 @@ from whit.engine.report.profile import profile
 from whit.engine.report.profile import start_from_environment as start_profile
 from whit.errors import JitError
 from whit.function import function
+from whit.help import added
 from whit.helpers import fetch
 from whit.ir import UOp
 from whit.jit import jit as jit_module
@@ -115,6 +116,7 @@ __all__ = [
     "while_loop",
 ]
 
+added(["whit"])
 start_trace()
 start_profile()
 watch_from_environment()

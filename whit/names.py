@@ -102,7 +102,7 @@ WHIT: Final = {
     "functional_call": ("PyTorch", "`nn.state.functional_call`"),
     "tree_map": ("JAX", "`map_tensors(function, *containers)`"),
     "tree_util": ("JAX", "`map_tensors`, `register_container`"),
-    "lax": ("JAX", "methods of Tensor; `where()` in place of cond"),
+    "lax": ("JAX", "methods of Tensor; `whit.scan`, `while_loop`, `fori_loop`, `cond` and `map`"),
     "save": ("PyTorch", "`nn.state.safe_save(nn.state.get_state_dict(model), path)`"),
     "load": ("PyTorch", "`nn.state.safe_load(path)`, or `nn.state.torch_load(path)`"),
     "cuda": ("PyTorch", '`DEV=CUDA` in the environment, `Device.DEFAULT = "CUDA"`, or `x.to("CUDA")`'),

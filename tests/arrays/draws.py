@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from arrays.strict import ALL, COMPLEX, DECOMPOSED, FLOATS, NUMERIC, REAL
+from arrays.strict import ALL, COMPLEX, FLOATS, NUMERIC, REAL
 
 SHAPES = [(), (1,), (3,), (0,), (2, 3), (3, 1), (2, 0, 3), (2, 3, 2)]
 WITH_AXES = [shape for shape in SHAPES if shape]
@@ -358,7 +358,7 @@ def part_of_matrix(draw: Draw) -> Call:
     return (some(draw, NUMERIC, [(2, 3), (2, 3, 2), (3, 3)]),), {"offset": draw(st.integers(-3, 3))}
 
 
-def well(draw: Draw, shapes: Any = MATRICES, dtypes: tuple[str, ...] = FLOATS + DECOMPOSED) -> Any:
+def well(draw: Draw, shapes: Any = MATRICES, dtypes: tuple[str, ...] = FLOATING) -> Any:
     """Matrices that are far from singular."""
     x = some(draw, dtypes, shapes)
     rows, columns = x.shape[-2:]
@@ -378,11 +378,11 @@ def vector_norms(draw: Draw) -> Call:
 
 def matrix_norms(draw: Draw) -> Call:
     orders = st.sampled_from([1, -1, 2, -2, np.inf, -np.inf, "fro", "nuc"])
-    return (some(draw, FLOATS + DECOMPOSED, TALL),), {"keepdims": keeps(draw), "ord": draw(orders)}
+    return (some(draw, FLOATING, TALL),), {"keepdims": keeps(draw), "ord": draw(orders)}
 
 
 def solving(draw: Draw) -> Call:
-    dtype = draw(st.sampled_from(FLOATS + DECOMPOSED))
+    dtype = draw(st.sampled_from(FLOATING))
     shapes = [((3, 3), (3,)), ((3, 3), (3, 2)), ((2, 3, 3), (3, 2)), ((3, 3, 3), (3, 3)), ((3, 3), (2, 3, 1))]
     left, right = draw(st.sampled_from(shapes))
     return (well(draw, [left], (dtype,)), array_of(draw, right, dtype)), {}

@@ -18,8 +18,7 @@ FUNCTIONS = [name for name in TRIED if hasattr(np, name.name) and name.name != "
 def test_function_gives_what_numpy_gives(name: Any) -> None:
     function = getattr(xp, name.name)
     tried = []
-    for dtype in ("float32",) if name.name in CONSTRUCTORS else ("float32", "int32"):
-        assert dtype in DTYPES
+    for dtype in DTYPES[:1] if name.name in CONSTRUCTORS else ("float32", "int32"):
         if is_left_out(name, dtype):
             continue
         try:
@@ -33,6 +32,7 @@ def test_function_gives_what_numpy_gives(name: Any) -> None:
         keywords = {key: "float64" if value is np.float64 else value for key, value in keywords.items()}
         assert_same(function(*given, **keywords), theirs, dtype)  # arrays of NumPy are taken, too
         tried.append(dtype)
+        break  # dtypes are a matter of the methods
     assert tried
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -167,3 +168,23 @@ def test_wrong_questions_are_errors() -> None:
     with pytest.raises(IndexError, match="no axis 3"):
         x.size(3)
     assert Tensor is xp.ndarray
+
+
+def test_the_list_of_the_documentation_is_whole() -> None:
+    lines = (Path(__file__).parents[2] / "docs" / "names" / "arrayapi.txt").read_text().splitlines()
+    listed = {line.partition(":")[0] for line in lines if not line.startswith("#")}
+    assert {name for name in FUNCTIONS if name not in LATER} <= listed
+    for name in listed:
+        owner, _, last = name.rpartition(".")
+        has_it: Any = {"": xp, "dtype": xp, "array": xp.ones((1, 1))}.get(owner)
+        assert hasattr(getattr(xp, owner) if has_it is None else has_it, last), name
+
+
+def test_libraries_find_the_namespace() -> None:
+    compat = pytest.importorskip("array_api_compat")
+    x = xp.ones((2, 3))
+    assert compat.is_array_api_obj(x)
+    assert compat.array_namespace(x, xp.ones(1)) is xp
+    assert compat.size(x) == 6
+    assert compat.device(x) == x.device
+    assert compat.to_device(x, "CPU") is x

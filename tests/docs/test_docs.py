@@ -44,6 +44,7 @@ def pages(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
         "make_migration.py",
         "make_reference.py",
         "make_nn.py",
+        "make_help.py",
         "make_pages.py",
     ),
 )

@@ -353,7 +353,7 @@ class FakeLibrary:
         name, slots = function.arg.name, tuple(param.arg.slot for param in params)
         started = name, (f"// {name}".encode,)
         launch = Launch(name, 1, 1, slots, names, ctypes.c_void_p(handle), started=started)
-        kernel = self.made[function.src[0]] = CudaKernel((launch,), 0, 0, 0, None)  # type: ignore[arg-type]
+        kernel = self.made[function.src[0]] = CudaKernel((launch,), 0, 0, 0, None)
         return kernel
 
     def find_kernel(self, function: UOp, target: Any, gpu: Any) -> CudaKernel | None:

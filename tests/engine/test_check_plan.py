@@ -19,7 +19,7 @@ from whit.engine.realize import changes, reuse
 from whit.errors import InternalError
 from whit.ir import ops
 from whit.ir.uop import UOp, make
-from whit.schedule import schedule
+from whit.schedule import loops, schedule
 from whit.schedule.writes import effects as writes
 from whit.schedule.writes import lower as lower_write
 
@@ -112,6 +112,30 @@ def test_a_result_of_which_a_part_is_missing_is_found() -> None:
     linear = make(ops.LINEAR, (body.function("half").call(param(0), param(1)),))
     with pytest.raises(InternalError, match=r"the caller reads 2, 3 of param 0"):
         check_plan(UOp.group(param(0).store(param(1))), make_plan(linear, 2))
+
+
+def test_a_result_that_no_step_writes_is_found() -> None:
+    body = UOp.group(param(0).store(param(1).index(UOp.range(N, 0)), UOp.range(N, 0)))
+    linear = make(ops.LINEAR, (body.function("copy").call(param(0), param(1)),))
+    graph = UOp.group(param(0).store(param(1)), param(2).store(param(1)))
+    with pytest.raises(InternalError, match="which no step has to do with"):
+        check_plan(graph, make_plan(linear, 3))
+
+
+def test_a_loop_whose_kernels_change_places_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def turned(scheduler: Any) -> Any:
+        def schedule_of(function: UOp, *slots: int) -> UOp:
+            linear = scheduler(function, *slots)
+            return make(ops.LINEAR, linear.src[::-1])
+
+        return schedule_of
+
+    found = loops.Placed.as_call
+    monkeypatch.setattr(loops.Placed, "as_call", lambda placed, scheduler: found(placed, turned(scheduler)))
+    w = Tensor(np.eye(N, dtype=np.float32)).realize()
+    state, _ = whit.scan(lambda s, _: (((s @ w).softmax(0) @ w).flip(0), None), Tensor.ones(N), length=3)
+    with pytest.raises(InternalError, match="which nobody has written"):
+        state.realize()
 
 
 def test_a_read_that_sees_a_later_write_is_found() -> None:

@@ -201,13 +201,50 @@ def test_a_step_of_training_in_the_words_of_the_program(capsys: pytest.CaptureFi
     assert all(len(name) <= 60 for name in names)
 
 
+@whit.function
+def wave(x: Tensor) -> Tensor:
+    return (x @ x).contiguous().sin()
+
+
+def test_kernels_of_functions_are_called_after_them(x: Tensor) -> None:
+    w = Tensor.ones(8, 8).contiguous().realize()
+    with whit.profile() as found:
+        wave(wave(w) + 1).exp().realize()
+        wave(w).sum().gradient(w)[0].realize()
+    names = {row.name for row in found.launches}
+    assert {"wave", "exp", "wave backward"} <= names and all(names)
+    with whit.profile() as found:
+        whit.scan(lambda c, v: (c * 0.5 + v, c), Tensor.ones(8).contiguous().realize(), w)[1].realize()
+    assert "scan" in {row.name for row in found.launches}
+
+
+def test_gradients_of_convolutions_keep_their_name_in_captured_functions() -> None:
+    layer = nn.Conv2d(1, 4, 3)
+    optim = nn.optim.SGD(nn.state.get_parameters(layer), lr=0.1)
+    x = Tensor.ones(2, 1, 8, 8).contiguous().realize()
+
+    @TinyJit
+    def step(x: Tensor) -> None:
+        layer(x).square().sum().backward()
+        optim.step()
+        optim.zero_grad()
+
+    with Tensor.train(), whit.profile() as found:
+        for _ in range(3):
+            step(x)
+    assert any(row.name == "conv2d backward + SGD step" for row in found.launches)
+
+
 def test_a_kernel_is_named_after_the_most_important_thing_in_it(x: Tensor) -> None:
     w = Tensor.ones(16, 16).contiguous().realize()
     found = names_of(lambda: ((x * 2 + 1) @ w).relu().realize())
     assert found[-1].startswith("matmul")
     (kernel,) = (x * 2).softmax().kernels()
     assert (kernel.launch.name, kernel.launch.fused) == ("softmax + mul", ("softmax", "mul"))
-    assert "with mul" in kernel.explain()
+    assert kernel.launch.also == "" and "with " not in kernel.explain()
+    many = (x.exp().sin() * 2 + x.sqrt()).abs().tanh().sigmoid().kernels()[-1]
+    assert many.launch.name == "exp + sin + mul + sqrt" and many.launch.also == "add, abs, tanh, sigmoid"
+    assert "  with add, abs, tanh, sigmoid\n" in many.explain()
 
 
 def test_names_of_many_launches() -> None:

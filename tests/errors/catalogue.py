@@ -48,6 +48,7 @@ TOPICS = [
     "random",
     "gradients",
     "transforms",
+    "control",
     "devices",
     "files",
     "values",

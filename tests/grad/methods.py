@@ -317,6 +317,13 @@ CASES: dict[str, tuple[Case, ...]] = {
     "replace": (at(lambda x, y: (x * 1).replace(y * y) * x, ROWS, spread(3, 4, seed=1)),),
 }
 
+# Functions that complex numbers have too.
+OF_COMPLEX = names("""
+    exp log log1p expm1 sqrt sigmoid sin cos tan sinh cosh tanh asin acos atan asinh acosh atanh abs sign reciprocal
+""")
+CASES |= {name: (*CASES[name], parts(name, spread(3, 2))) for name in OF_COMPLEX}
+CASES["pow"] = (*CASES["pow"], parts("pow", spread(3, 2), 1.5 - 0.5j))
+
 # Names that have no gradient: what they give is no float, does not depend on the tensor, or is no tensor.
 NONE = frozenset(names("""
     all allclose any argmax argmin argsort bincount bitcast bitwise_and bitwise_not bitwise_or bitwise_xor bool

@@ -151,6 +151,7 @@ MORE: dict[str, tuple[Case, ...]] = {
     "shrink_to": (one("shrink_to", ROWS, 2, None),),
     "pad_to": (one("pad_to", ROWS, 5, None),),
     "flat": (at(lambda x: x.flat, ROWS),),
+    "to_device": (at(lambda x: x.to_device(x.device), ROWS),),
     "combinations": (one("combinations", VECTOR),),
 }
 

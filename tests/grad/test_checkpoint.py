@@ -243,3 +243,13 @@ def test_again_is_the_value_itself() -> None:
 
 def test_it_is_where_people_look() -> None:
     assert whit.checkpoint is nn.checkpoint is checkpoint
+
+
+def test_a_function_in_a_block() -> None:
+    @whit.function
+    def product(x: Tensor) -> Tensor:
+        return (x @ x).tanh()
+
+    x = Tensor([[1.0, 2.0], [3.0, 4.0]])
+    found = whit.grad(lambda x: checkpoint(lambda x: product(x) * 2, x).sum())(x)
+    assert found.tolist() == whit.grad(lambda x: (product(x) * 2).sum())(x).tolist()

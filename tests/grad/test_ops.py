@@ -55,6 +55,9 @@ CASES: dict[str, list[Case]] = {
     **{op.name: [on(lambda x, op=op: x.alu(op), ABOVE)] for op in ops.ELEMENTWISE if op.grad and op.least == 1},
     **{op.name: [on(lambda x, y, op=op: x.alu(op, y), ABOVE, ABOVE[::-1]), on(lambda x, op=op: x.alu(op, x), ABOVE)]
        for op in ops.ELEMENTWISE if op.grad and op.least == 2 and op not in (ops.MAX, ops.MIN)},
+    "complex": [on(lambda x, y: (x.alu(ops.COMPLEX, y) * (2 - 1j)).alu(ops.REAL), X, Y)],
+    "real": [on(lambda x: (x.alu(ops.COMPLEX, x) * x.alu(ops.COMPLEX, -x)).alu(ops.REAL), X)],
+    "imag": [on(lambda x, y: (x.alu(ops.COMPLEX, y) / y.alu(ops.COMPLEX, x)).alu(ops.IMAG), ABOVE, ABOVE[::-1])],
     "max": [on(lambda x, y: x.alu(ops.MAX, y), X, Y), on(lambda x: x.alu(ops.MAX, x), X)],
     "min": [on(lambda x, y: x.alu(ops.MIN, y), X, Y), on(lambda x, y: x.alu(ops.MIN, y), X, spread())],
     "where": [on(lambda x, y: (x < 0.5).where(x, y), X, Y), on(lambda x, y: (x < 0.5).where(y, x), X, spread())],

@@ -271,7 +271,7 @@ BAD_NPY = {
     "version": (npy(described(), bytes(4), 9), "version 9"),
     "objects": (npy(described("'|O'"), bytes(8)), "could run code"),
     "structured": (npy(described("[('a', '<f4')]"), bytes(8)), "an array of"),
-    "complex": (npy(described("'<c8'"), bytes(8)), "an array of '<c8'"),
+    "long complex": (npy(described("'<c32'"), bytes(32)), "an array of '<c32'"),
     "call": (npy("__import__('os').system('true')"), "cannot be read"),
     "nested": (npy("(" * 5000), "cannot be read"),
     "long": (npy(" " * 20_000), "too long"),

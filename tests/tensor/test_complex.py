@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import operator
+import pickle
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
-from whit import Tensor, dtypes
+from whit import Tensor, dtypes, nn
 from whit.dtype import DType, part_dtype
 from whit.errors import DTypeError, NotSupportedError
 from whit.ir import ops
@@ -81,12 +82,12 @@ def test_made_of_numbers_lists_arrays_and_buffers() -> None:
     same(Tensor(x[:, ::-1].T), x[:, ::-1].T)
     same(Tensor.full((2,), 1j), np.full(2, 1j, np.complex64))
     same(Tensor.eye(2, dtype=complex), np.eye(2, dtype=np.complex64))
-    same(Tensor.from_dlpack(Tensor(x)) if hasattr(Tensor, "from_dlpack") else Tensor(x), x)
-    np.testing.assert_array_equal(np.from_dlpack(Tensor(x).realize()), x)
+    same(Tensor.from_dlpack(Tensor(x)), x)
+    np.testing.assert_array_equal(np.from_dlpack(Tensor(x, "CPU").realize()), x)
 
 
 def test_shown_as_numpy_shows_them() -> None:
-    assert repr(Tensor([1 + 2j]).realize()) == "Tensor([1.+2.j], shape=(1,), dtype=complex64, device=CPU)"
+    assert repr(Tensor([1 + 2j], "CPU").realize()) == "Tensor([1.+2.j], shape=(1,), dtype=complex64, device=CPU)"
 
 
 OF_POWERS = ["exp", "log", "log2", "log10", "log1p", "expm1", "sqrt", "square", "exp2", "sign", "reciprocal"]
@@ -196,7 +197,7 @@ def test_products(device: str) -> None:
 
 def test_a_matrix_product_is_one_of_floats() -> None:
     x, y = numbers((64, 48)), numbers((48, 80), seed=1)
-    product = Tensor(x).realize() @ Tensor(y).realize()
+    product = Tensor(x, "CPU").realize() @ Tensor(y, "CPU").realize()
     assert len(product.kernels()) == 2  # the second operand as matrices of two by two, and the product
     assert "contraction" in product.explain()
     same(product, x @ y, 1e-4)
@@ -294,6 +295,54 @@ def test_casts_take_the_real_part_and_writes_refuse_to() -> None:
 def test_what_has_no_meaning_is_refused(call: Callable[[Tensor], Any]) -> None:
     with pytest.raises(DTypeError):
         call(Tensor([1j, 2]))
+
+
+def test_random_programs() -> None:
+    steps: list[Callable[[Any, Any], Any]] = [
+        lambda x, where: x * x.conj() + 1j,
+        lambda x, where: x[::-1],
+        lambda x, where: x.T,
+        lambda x, where: x.reshape(x.shape[::-1]),
+        lambda x, where: where(x.real > 0, x, x * 1j),
+        lambda x, where: x - x.sum(0),
+        lambda x, where: x.cumsum(1) * 0.5,
+        lambda x, where: x / (abs(x) + 1),
+    ]
+    for seed in range(20):
+        random = np.random.default_rng(seed)
+        z: Any = numbers((4, 6), dtypes.complex128, seed)
+        x: Any = Tensor(z)
+        for step in random.choice(len(steps), 6):
+            x, z = (
+                steps[step](x, lambda condition, yes, no: condition.where(yes, no)),
+                steps[step](z, np.where),
+            )
+        np.testing.assert_allclose(x.numpy(), z, rtol=1e-9, atol=1e-9, err_msg=str(seed))
+
+
+def test_random_numbers() -> None:
+    x = Tensor.randn(4000, dtype="complex64").numpy()
+    assert abs(x.mean()) < 0.1 and abs((abs(x) ** 2).mean() - 1) < 0.1 and abs((x**2).mean()) < 0.1
+    y = Tensor.rand(1000, dtype="complex128").numpy()
+    assert min(y.real.min(), y.imag.min()) >= 0 and max(y.real.max(), y.imag.max()) < 1
+    assert Tensor([1j]).randn_like().dtype is dtypes.complex64
+
+
+def test_files_and_pickles(tmp_path: Any) -> None:
+    z = numbers((3, 4))
+    tensors = {"a": Tensor(z), "b": Tensor(z).cdouble()}
+    nn.state.safe_save({"a": tensors["a"]}, str(tmp_path / "x.safetensors"))
+    same(nn.state.safe_load(str(tmp_path / "x.safetensors"))["a"].to("CPU"), z)
+    with pytest.raises(DTypeError):
+        nn.state.safe_save(tensors, str(tmp_path / "y.safetensors"))  # the format has no complex128
+    nn.state.npy_save(tensors, tmp_path / "x.npz")
+    found = nn.state.npy_load(tmp_path / "x.npz")
+    same(found["b"].to("CPU"), z.astype(np.complex128))
+    np.save(tmp_path / "x.npy", z.astype(">c16"))
+    same(nn.state.npy_load(tmp_path / "x.npy").to("CPU"), z.astype(np.complex128))
+    same(pickle.loads(pickle.dumps(Tensor(z))), z)
+    graph = (Tensor(1j) * 2.5).uop
+    assert pickle.loads(pickle.dumps(graph)).op is graph.op
 
 
 def test_a_symbolic_product_is_refused() -> None:

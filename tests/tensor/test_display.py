@@ -338,6 +338,14 @@ def test_ends_of_floats_overflow_nothing(recwarn: Any) -> None:
     assert [str(each.message) for each in recwarn.list] == []
 
 
+def test_complex_numbers_are_drawn_by_their_absolute_values(capsys: Any) -> None:
+    x = Tensor([[3 + 4j, 0j, 1 + 0j]] * 3).realize()
+    assert "<small>absolute values: min 0, mean 2, max 5</small>" in x._repr_html_()
+    assert "3.+4.j" in repr(x)
+    x.show()
+    assert "absolute values: min 0, mean 2, max 5" in capsys.readouterr().out
+
+
 def test_large_tensors_are_sampled() -> None:
     x = Tensor.ones(3000, 3000).contiguous().realize()
     html = x._repr_html_()

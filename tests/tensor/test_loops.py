@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import whit
-from tensor.loops import agree, arguments, loss, results, written_out
+from tensor.loops import HIDDEN, agree, arguments, loss, lstm, results, written_out
 from whit import Context, GlobalCounters, Tensor, TinyJit
 from whit.errors import ArgumentError, DTypeError, NotSupportedError, ShapeError
 
@@ -226,6 +226,43 @@ def test_a_gradient_in_a_step() -> None:
     agree(found(whit.scan), found(written_out))
 
 
+def test_steps_that_are_computed_again() -> None:
+    x, weight, bias, h, c = arguments(4)
+    wanted = whit.grad(lambda w: results(written_out)(x, w, bias, h, c)[2].sum())(weight)
+
+    def each_step(w: Tensor) -> Tensor:
+        step = lambda state, part: whit.checkpoint(lambda s, p: lstm(s, p, w, bias), state, part)  # noqa: E731
+        ys: Tensor = whit.scan(step, (h, c), x)[1]
+        return ys.sum()
+
+    def pieces(w: Tensor) -> Tensor:
+        inner = lambda state, part: whit.scan(lambda s, p: lstm(s, p, w, bias), state, part)  # noqa: E731
+        outer = lambda state, part: whit.checkpoint(inner, state, part)  # noqa: E731
+        ys: Tensor = whit.scan(outer, (h, c), x.reshape(2, 2, *x.shape[1:]))[1]
+        return ys.sum()
+
+    agree(whit.grad(each_step)(weight), wanted)
+    agree(whit.grad(pieces)(weight), wanted)
+
+
+def test_functions_in_steps() -> None:
+    @whit.function
+    def cell(h: Tensor, x: Tensor, w: Tensor) -> Tensor:
+        return (h @ w + x).tanh()
+
+    x, weight, _, h, _ = arguments(3)
+    x, weight = x[:, :, :HIDDEN], weight[:, :HIDDEN]
+    found = whit.grad(lambda w: whit.scan(lambda s, p: (cell(s, p, w), s), h, x)[1].sum())(weight)
+    agree(found, whit.grad(lambda w: written_out(lambda s, p: ((s @ w + p).tanh(), s), h, x)[1].sum())(weight))
+
+
+def test_layers_of_symbolic_lengths() -> None:
+    n = whit.Variable("n", 1, 6)
+    layer, x = whit.nn.LSTM(3, 4), arguments(6)[0][:, :, :3].cast("float32").realize()
+    for length in (2, 5):
+        agree(layer(x[: n.bind(length)])[1], layer(x[:length].realize())[1], 1e-6)
+
+
 def test_one_program_for_all_lengths() -> None:
     n = whit.Variable("n", 0, 9)
     x = Tensor(np.arange(18, dtype=np.float32).reshape(9, 2)).realize()
@@ -271,13 +308,35 @@ def test_random_numbers_are_new_in_each_step() -> None:
     np.testing.assert_array_equal(Tensor.rand(5, 4).numpy(), values)
 
 
+def test_random_numbers_in_a_batch_of_loops() -> None:
+    def run(x: Tensor) -> Tensor:
+        ys: Tensor = whit.scan(lambda s, _: (s, Tensor.rand(2) + x), 0.0, length=3)[1]
+        return ys
+
+    xs = Tensor([0.0, 0.0])
+    same = whit.vmap(run, randomness="same")(xs).numpy()
+    np.testing.assert_array_equal(same[0], same[1])
+    with pytest.raises(NotSupportedError, match="in a loop of each example"):
+        whit.vmap(run, randomness="different")(xs)
+    inside = whit.vmap(lambda _: Tensor.rand(2), randomness="different")
+    _, ys = whit.scan(lambda s, _: (s, inside(xs)), 0.0, length=3)
+    assert len(np.unique(ys.numpy())) == 12
+
+
 def test_writes_in_a_step_are_its_own() -> None:
     def step(state: Tensor, x: Tensor) -> Any:
         state = state + 0
         state[0] = x
         return state * 2, state
 
-    state, ys = whit.scan(step, Tensor([1.0, 1.0]), Tensor([5.0, 6.0]))
+    def to_state(state: Tensor, x: Tensor) -> Any:
+        state[0] = x
+        return state * 2, state
+
+    init = Tensor([1.0, 1.0])
+    assert whit.scan(to_state, init, Tensor([5.0, 6.0]))[1].tolist() == [[5.0, 1.0], [6.0, 2.0]]
+    assert init.tolist() == [1.0, 1.0]
+    state, ys = whit.scan(step, init, Tensor([5.0, 6.0]))
     assert ys.tolist() == [[5.0, 1.0], [6.0, 2.0]]
     assert state.tolist() == [12.0, 4.0]
 

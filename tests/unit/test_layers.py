@@ -18,9 +18,9 @@ import whit
 
 # From the bottom up. A module imports from lower layers and from its own folder; names in one layer do not meet.
 LAYERS = (
-    ("records",),
+    ("help_texts", "records"),
     ("errors",),
-    ("config", "cache", "containers", "names", "png", "progress", "recording"),
+    ("config", "cache", "containers", "help", "names", "png", "progress", "recording"),
     ("dtype",),
     ("target",),
     ("ir",),

@@ -79,6 +79,22 @@ def test_values_flow_from_layer_to_layer(trace: Trace) -> None:
     assert set(trace.flows) == wanted
 
 
+def test_views_of_one_value_that_layers_share_lead_from_none_to_the_other(tmp_path: Path) -> None:
+    class Three:
+        def __init__(self) -> None:
+            self.norm, self.a, self.b, self.c = nn.LayerNorm(8), nn.Linear(8, 8), nn.Linear(8, 8), nn.Linear(8, 8)
+
+        def __call__(self, x: Tensor) -> Tensor:
+            y = self.norm(x)
+            return self.a(y) * self.b(y) + self.c(y)
+
+    x = Tensor.ones(2, 3, 8).contiguous().realize()
+    with whit.trace(tmp_path / "three"):
+        Three()(x).realize()
+    found = set(load(tmp_path / "three").flows)
+    assert found == {*(("norm", name) for name in "abc"), *((name, "") for name in "abc")}
+
+
 def test_each_launch_belongs_to_one_layer_and_times_add_up(trace: Trace) -> None:
     data = layers_data(trace)
     by_path = {layer["path"]: layer for layer in data["layers"]}

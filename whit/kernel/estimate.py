@@ -21,7 +21,9 @@ COUNTED_ELEMENTS = 256  # elements that may be compared with each other
 
 
 def estimate(body: UOp) -> Cost:
-    """One run of a kernel."""
+    """One run of a kernel, or of a loop of kernels."""
+    if body.op is ops.REPEAT:
+        return _of_loop(body)
     free = free_ranges(body)
     attention = _attention(body, free)
     work = sum(_work(node, free) for node in free) if attention is None else attention
@@ -29,6 +31,21 @@ def estimate(body: UOp) -> Cost:
     work += sum(_sorting(node, free) for node in sorts.values())
     written = sum(_times(free[store]) * store.src[0].dtype.itemsize for store in body.src)
     return Cost(work, _bytes_read(body, free), written)
+
+
+def _of_loop(body: UOp) -> Cost:
+    """All steps of a scan; of other loops one."""
+    times = 1
+    if body.arg.kind == "scan":
+        times = most_of(body.src[-1]) if body.arg.length is None else body.arg.length
+    calls = [call for each in body.src if each.op is ops.FUNCTION for call in each.src[0].src]
+    costs = [estimate(call.src[0].src[0]) for call in calls]
+    return Cost(
+        times * sum(cost.operations for cost in costs),
+        times * sum(cost.bytes_read for cost in costs),
+        times * sum(cost.bytes_written for cost in costs),
+        times * sum(cost.launches for cost in costs),
+    )
 
 
 def _times(ranges: Iterable[UOp]) -> int:

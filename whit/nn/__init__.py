@@ -14,6 +14,7 @@ Names, shapes, arguments and initial values are PyTorch's, so that state diction
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from whit.help import added
 from whit.names import NN, advice
 from whit.nn import datasets, functional, init, optim, state, utils
 from whit.nn.activation import (
@@ -318,3 +319,5 @@ __all__ = [
     "summary",
     "utils",
 ]
+
+added(["whit.nn", "whit.nn.optim"])

@@ -6,6 +6,7 @@ the next states; the first one is also the output.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -62,6 +63,7 @@ def _over_time(step: Step) -> Callable[[Rows, Rows, Sequence[Tensor | None]], tu
     """A step -> one from ([inputs] or [inputs, live], states, weights) to (states, [output]). Where a sequence has
     ended, its states stay and its output is 0."""
 
+    @functools.wraps(step)
     def scan_step(parts: Rows, states: Rows, weights: Sequence[Tensor | None]) -> tuple[list[Tensor], list[Tensor]]:
         inputs, *rest = parts
         new = list(step(inputs, *states, *weights))

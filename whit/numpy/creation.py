@@ -109,7 +109,10 @@ def empty(shape: Any, dtype: DTypeLike | None = None, *, device: str | None = No
 
 
 def full(shape: Any, fill_value: Any, dtype: DTypeLike | None = None, *, device: str | None = None) -> Tensor:
-    """One number everywhere; of the dtype of that number if none is given."""
+    """One number everywhere; of the dtype of that number if none is given, int64 if it is beyond the default int."""
+    default = dtypes.default_int
+    if dtype is None and type(fill_value) is int and not default.min <= fill_value <= default.max:
+        dtype = dtypes.int64
     return Tensor.full(shape, fill_value, dtype, device)
 
 

@@ -259,7 +259,8 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Tenso
     else:
         values = given.abs().sum(-2 if abs(ord) == 1 else -1)
         method = "max" if ord > 0 else "min"
-    found: Tensor = getattr(values, method)(-1)
+    is_empty = not values.shape[-1] and method == "max"  # of no magnitudes, the largest is 0
+    found: Tensor = values.sum(-1) if is_empty else getattr(values, method)(-1)
     return found.unsqueeze(-1).unsqueeze(-1) if keepdims else found
 
 

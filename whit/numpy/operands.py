@@ -90,10 +90,13 @@ def unary(method: str) -> Unary:
     return named(call, method, method)
 
 
-def binary(method: str, name: str = "") -> Binary:
-    """The function of two arrays that is the method of this name."""
+def binary(method: str, name: str = "", turned: str = "") -> Binary:
+    """The function of two arrays that is the method of this name. `turned` is the one that a number on the left needs:
+    a comparison with a number that the other dtype does not hold has an answer."""
 
     def call(x1: Any, x2: Any, /) -> Tensor:
+        if turned and isinstance(x1, NUMBERS) and isinstance(x2, Tensor):
+            return getattr(x2, turned)(x1)  # type: ignore[no-any-return]
         left, right = pair(x1, x2)
         return getattr(left, method)(right)  # type: ignore[no-any-return]
 

@@ -66,6 +66,7 @@ class Cut:
     stored: dict[UOp, UOp] = field(default_factory=dict)  # argument -> the buffer it is stored to
     inside: dict[UOp, UOp] = field(default_factory=dict)  # result -> the part of another memory that it is written to
     homes: dict[UOp, UOp] = field(default_factory=dict)  # result -> where it is written in the end, if elsewhere
+    sources: list[int | UOp] = field(default_factory=list)  # of each kernel: its number among the others, or its call
     buffers: int = 0
 
     def new_buffer(self, value: UOp) -> UOp:
@@ -307,6 +308,7 @@ def _with_bodies(linear: UOp, state: Cut, of_body: StepSchedule, is_gpu: bool) -
     """The kernels of each call before the first that reads its results, and those that nobody reads at the end."""
     owners, homes = state.owners, state.homes
     listed: list[UOp] = []
+    nodes = {id(call): node for node, call in state.calls.items()}
     emitted: set[int] = set()
     scratch = _Scratch(FIRST_BUFFER << 1)
 
@@ -323,12 +325,14 @@ def _with_bodies(linear: UOp, state: Cut, of_body: StepSchedule, is_gpu: bool) -
                 emitted.add(id(call))
                 is_loop = call.loop is not None
                 listed.extend((_looped if is_loop else _inlined)(call, homes, of_body, scratch, is_gpu))
+                state.sources += [nodes[id(call)]] * (len(listed) - len(state.sources))
 
-    for kernel in linear.src:
+    for number, kernel in enumerate(linear.src):
         for argument in kernel.src[1:]:
             if argument.op is not ops.BIND:
                 emit(owners.get(_memory(argument), ()))
         listed.append(rebuilt(kernel, (kernel.src[0], *[_on(homes, s) for s in kernel.src[1:]])))
+        state.sources.append(number)
     emit(state.calls.values())
     return make(ops.LINEAR, tuple(listed))
 
@@ -351,9 +355,10 @@ def _looped(call: _Call, homes: Mapping[UOp, UOp], of_body: StepSchedule, scratc
     loop, arg = call.loop, call.loop.arg
     results, operands = (tuple([_on(homes, memory) for memory in each]) for each in (call.results, call.arguments))
     length = loop.src[-1] if arg.length is None else None
-    placed = Placed(arg, loop.src[: arg.functions], results, operands, length, scratch.buffer)
+    is_list = is_gpu and arg.kind == "scan" and arg.length is not None
+    placed = Placed(arg, loop.src[: arg.functions], results, operands, length, scratch.buffer, follows=not is_list)
     found = placed.as_call(of_body)
-    if is_gpu and arg.kind == "scan" and arg.length is not None:
+    if is_list:
         return [*unrolled(found, scratch.buffer)]
     return [found]
 

@@ -43,6 +43,7 @@ class Placed:
     operands: tuple[UOp, ...]  # memories of what it is given
     length: UOp | None  # a symbolic one
     new_buffer: Callable[[UOp], UOp]
+    follows: bool = True  # whether a state that is an output, too, lies there: in the end it has to be copied
 
     def as_call(self, schedule: StepSchedule) -> UOp:
         """The call that stands in a schedule."""
@@ -58,7 +59,7 @@ class Placed:
             for place in range(1, len(self.operands)):
                 state.stay(len(members) + place - 1, state.operand(place))
             state.decides = state.operand(0)
-        states = self.arg.carries if self.arg.kind == "scan" else 0
+        states = self.arg.carries if self.arg.kind == "scan" and self.follows else 0
         linears = [schedule(self.functions[0], 0, len(members), states)]
         if self.arg.kind == "while":
             linears.append(schedule(self.functions[1], len(members) + len(self.operands), len(members)))
@@ -75,7 +76,7 @@ class Placed:
                 state.move(place, MoveArg(place, place, is_part=True))
                 continue
             given, first = len(members) + place, state.operand(place)
-            output = output_of.get(member)
+            output = output_of.get(member) if self.follows else None
             if output is not None:  # the place of a param that nothing fills: the value is stored once
                 state.move(place, MoveArg(output, output, is_part=True))
                 state.move(given, MoveArg(output, output, first, is_part=True, is_before=True))
@@ -129,7 +130,7 @@ class Placed:
         names = [function.arg.name for function in self.functions]
         schedules = [_function(name, linear) for name, linear in zip(names, linears, strict=True)]
         body = make(ops.REPEAT, (*schedules, *params, *sizes), arg)
-        return body.function(f"{self.arg.kind} {names[0]}").call(*memories)
+        return body.function(f"{self.arg.kind}_{names[0]}").call(*memories)
 
 
 _OWN, _GIVEN = 1 << 20, 1 << 21  # numbers of operands while their places are not known
@@ -174,7 +175,8 @@ def _function(name: str, linear: UOp) -> UOp:
 
 
 def unrolled(call: UOp, fresh: Callable[[UOp], UOp]) -> list[UOp]:
-    """The kernels of every step of a scan in order, for devices that take a list; `fresh` gives temporaries."""
+    """The kernels of every step of a scan in order, for devices that take a list; `fresh` gives temporaries. The last
+    step leaves states where they belong, as none follows an output."""
     function, *memories = call.src
     (repeat,) = function.src
     arg = repeat.arg

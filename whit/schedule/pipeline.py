@@ -113,7 +113,6 @@ def _reverse_scans(graph: UOp, job: Job) -> UOp:
 def _cut_calls(graph: UOp, job: Job) -> UOp:
     if not any(node.op is ops.CALL or node.op is ops.LOOP for node in graph.topological()):
         return graph
-    job.traced = None  # kernels of functions compute something for each call
     from whit.schedule.calls import cut_calls  # lazy: few graphs call functions
 
     graph, job.cut = cut_calls(graph)
@@ -125,6 +124,8 @@ def _settle_writes(graph: UOp, job: Job) -> UOp:
     job.homes = find_homes(job.settled)
     if job.traced is not None:
         job.traced.values += job.settled.outputs
+        for write, memory in job.settled.writes.items():
+            job.traced.values += [(memory, effect.src[1]) for effect in write.src[1:] if effect.op is ops.STORE]
     return graph
 
 
@@ -177,7 +178,11 @@ def _put_calls_back(linear: UOp, job: Job) -> UOp:
     def of_body(graph: UOp) -> UOp:
         return run_passes(graph, Job(job.target, is_body=True, reasons=job.reasons))
 
-    return put_calls_back(linear, job.cut, of_body, job.target)
+    found = put_calls_back(linear, job.cut, of_body, job.target)
+    if job.traced is not None:
+        outer = job.traced.calls
+        job.traced.calls = [outer[source] if isinstance(source, int) else (source,) for source in job.cut.sources]
+    return found
 
 
 PASSES = (

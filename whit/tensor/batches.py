@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from whit.errors import ArgumentError
+from whit.errors import ArgumentError, NotSupportedError
 from whit.ir.op import Shape
+from whit.tensor.graphs.threefry import transforms_around
 from whit.tensor.graphs.uniform import Words
 from whit.tensor.place import user_method
 from whit.transform.active import active
@@ -21,7 +22,15 @@ Draw = Callable[[Shape], list[Words]]
 
 def drawn(shape: Shape, draw: Draw) -> list[Words]:
     """Random words of a shape, as the batches want them that this thread is in."""
-    return _drawn(shape, draw, tuple([each for each in active() if isinstance(each, Batch)]))
+    transforms = active()
+    outside = transforms[: transforms_around()]
+    if any(isinstance(each, Batch) and each.randomness == "different" for each in outside):
+        raise NotSupportedError(
+            f"vmap: random numbers ({user_method()}) in a loop of each example",
+            "a step has one draw, which would have to be one for each example",
+            'Draw before the loop, map what is in the loop, or take randomness="same".',
+        )
+    return _drawn(shape, draw, tuple([each for each in transforms if isinstance(each, Batch)]))
 
 
 def _drawn(shape: Shape, draw: Draw, batches: tuple[Batch, ...]) -> list[Words]:

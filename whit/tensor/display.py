@@ -58,7 +58,7 @@ def html_of(tensor: Core) -> str:
     seen = _seen(tensor) if array.size > 1 else None
     picture = ""
     if seen is not None:
-        parts.append(f"<div><small>{escape(_facts(*seen))}</small></div>")
+        parts.append(f"<div><small>{escape(_facts(tensor, *seen))}</small></div>")
         picture = _picture(seen[0])
         parts.append(f"<div>{picture}</div>" if picture else "")
     if array.ndim in (1, 2) and array.size:
@@ -83,7 +83,7 @@ def show(tensor: Core, path: str | None, columns: int = 64) -> None:
         print(text_of(tensor))
         return
     drawn = _module().blocks(seen[0], columns, sys.stdout.isatty())
-    print("\n".join(filter(None, (f"{_title(tensor)}, {_facts(*seen)}", drawn))))
+    print("\n".join(filter(None, (f"{_title(tensor)}, {_facts(tensor, *seen)}", drawn))))
 
 
 def _write(tensor: Core, path: str) -> None:
@@ -141,8 +141,8 @@ def _seen(tensor: Core) -> tuple[Array, bool] | None:
     return array, [*map(len, places)] != known
 
 
-def _facts(array: Array, is_sample: bool) -> str:
-    """The least, the mean and the largest, and what is no number."""
+def _facts(tensor: Core, array: Array, is_sample: bool) -> str:
+    """The least, the mean and the largest, and what is no number; of complex ones those of their absolute values."""
     import numpy as np  # lazy: as above
 
     if array.dtype.kind == "b":
@@ -155,7 +155,8 @@ def _facts(array: Array, is_sample: bool) -> str:
             parts = [f"min {finite.min():.4g}", f"mean {finite.mean():.4g}", f"max {finite.max():.4g}"]
     for name, count in (("NaN", int(np.isnan(values).sum())), ("infinite", int(np.isinf(values).sum()))):
         parts += [f"{count:,} {name}"] if count else []
-    return ", ".join(parts) + (" of a sample" if is_sample else "")
+    whose = "absolute values: " if tensor.dtype.name.startswith("complex") else ""
+    return whose + ", ".join(parts) + (" of a sample" if is_sample else "")
 
 
 def _picture(array: Array) -> str:

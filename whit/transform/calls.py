@@ -146,7 +146,7 @@ def values_to_keep(gradients: Iterable[UOp], body: UOp) -> list[UOp]:
         if node in seen or not node.src or node.op.opaque:
             continue
         seen.add(node)
-        if node in inside and not _is_cheap(node):
+        if node in inside and not is_cheap(node):
             kept[node] = None
         elif node.op in ops.SAME_VALUE:
             stack.append(node.src[0])
@@ -155,5 +155,6 @@ def values_to_keep(gradients: Iterable[UOp], body: UOp) -> list[UOp]:
     return list(kept)
 
 
-def _is_cheap(node: UOp) -> bool:
+def is_cheap(node: UOp) -> bool:
+    """Whether a value is computed again rather than kept."""
     return node.op.elementwise or node.op in ops.MOVEMENT or node.op in CHEAP

@@ -84,6 +84,9 @@ def _substitute(value: UOp, anew: dict[UOp, UOp], stop: Sequence[UOp]) -> UOp:
     """The block over other inputs; what it reads besides stays as it is."""
     done = {node: node for node in stop} | anew
     for node in topological((value,), stop=stop):
+        if node.op.opaque:
+            done[node] = node
+            continue
         src = tuple([done[s] for s in node.src])
-        done[node] = node if src == node.src or node.op.opaque else make(node.op, src, node.arg)
+        done[node] = node if src == node.src else make(node.op, src, node.arg)
     return done[value]

@@ -7,8 +7,7 @@
 The gradient of a scan goes through its steps from the last to the first. In that loop is only what the gradients of
 states are computed from. All else is computed for all steps at once after it (`whit.transform.batch`), from values that
 the loop returns for each step: the gradients of weights are products over time and batch, in place of sums of products
-in every step. Forward, expensive values inside of a step are kept for it (`values_to_keep`); elementwise ones are
-computed again.
+in every step. Forward, expensive values inside of a step are kept for it; elementwise ones are computed again.
 
 The gradient of a choice is a choice of two gradients. A while loop has none: nobody knows how many values there would
 be to keep.
@@ -29,7 +28,7 @@ from whit.ir.graph import topological
 from whit.ir.uop import UOp, const, make
 from whit.records import dataclass
 from whit.transform.batch import Batch
-from whit.transform.calls import Reverse, values_to_keep
+from whit.transform.calls import Reverse, is_cheap
 
 VIEWS = frozenset({*ops.MOVEMENT, ops.DETACH})
 Origin = tuple[str, int]  # what a value of a step is: ("operand", 2), ("state", 0), ("kept", 3), ("dy", 1), ("back", 4)
@@ -70,8 +69,7 @@ def loop_gradients(loop: UOp, dy: dict[int, UOp], wanted: Sequence[int], reverse
     if loop.arg.kind == "while":
         raise NotSupportedError(
             "gradient: a while loop has none in reverse: nobody knows how many steps there will be to keep values of",
-            loop.short(),
-            "Use scan or fori_loop with bounds that are known, or forward mode: jvp.",
+            fix="Use scan or fori_loop with bounds that are known, or forward mode: jvp.",
         )
     if loop.arg.kind == "cond":
         gradients = _of_choice(loop, dy, slots, reverse)
@@ -206,7 +204,7 @@ class _Making:
         self.recurrence = [_or_zeros(gradients.get(slot), self.operands[slot]) for slot in self.states]
         wanted = [slot for slot in slots if slot >= arg.carries]
         self.others = {slot: gradients[slot] for slot in wanted if slot in gradients}
-        self.kept = values_to_keep([*self.recurrence, *self.others.values()], self.body)
+        self.kept = self._to_keep([*self.recurrence, *self.others.values()])
 
     def _gradients(self, states: set[int], slots: Sequence[int], reverse: Reverse) -> tuple[list[int], dict[int, UOp]]:
         """The states that have gradients, and what a step makes of these: more states, until there are no more."""
@@ -222,6 +220,32 @@ class _Making:
             if not more:
                 return sorted(states), gradients
             states |= more
+
+    def _to_keep(self, gradients: list[UOp]) -> list[UOp]:
+        """The values of a step, expensive ones, that the gradients read: those that do not depend on gradients after
+        the step, but on its state or inputs."""
+        first = self.arg.carries + self.arg.inputs
+        varying = {param for slot, param in self.params.items() if slot < first}
+        moving = set(self.seeds.values())
+        for node in topological(gradients):
+            if not moving.isdisjoint(node.src):
+                moving.add(node)
+            if not varying.isdisjoint(node.src):
+                varying.add(node)
+        kept: dict[UOp, None] = {}
+        seen: set[UOp] = set()
+        stack = list(gradients)
+        while stack:
+            node = stack.pop()
+            if node in seen or not node.src or node.op.opaque:
+                continue
+            seen.add(node)
+            is_kept = node in varying and node not in moving and not is_cheap(node) and node.dtype.itemsize
+            if is_kept:
+                kept[node] = None
+            else:
+                stack.extend(node.src[:1] if node.op in ops.SAME_VALUE else node.src)
+        return list(kept)
 
     def made(self) -> _Derived:
         """The functions."""
@@ -260,7 +284,8 @@ class _Making:
             if node in seen or node not in moving:
                 continue
             seen.add(node)
-            if node in states or (node in inside and node not in ends and node.op not in VIEWS):
+            is_result = node.op is ops.ITEM and node.src[0] in inside
+            if node in states or is_result or (node in inside and node not in ends and node.op not in VIEWS):
                 found[node] = None
             elif node not in ends:
                 stack += node.src

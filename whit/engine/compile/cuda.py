@@ -56,7 +56,7 @@ class CudaKernel:
     ops: int
     bytes_read: int
     bytes_written: int
-    module: Module  # keeps the code
+    module: Module | None  # keeps the code
     explanation: str = ""
     units: str = ""  # what computes: "float32", "bfloat16 by tensor cores"
 

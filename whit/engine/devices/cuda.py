@@ -17,7 +17,7 @@ from typing import Any
 from whit.config import DEBUG
 from whit.engine.compile.cuda import CudaKernel, Launch, get_cuda_kernels, without_vectors
 from whit.engine.devices.device import NOTHING, Calls, Rendering
-from whit.engine.plan.plan import Plan
+from whit.engine.plan.plan import Plan, kernels_in
 from whit.engine.report.counters import Counts, GlobalCounters
 from whit.engine.report.launch_names import running_names
 from whit.engine.report.launch_words import LaunchName
@@ -43,6 +43,9 @@ ARCHS = {
 }
 SHARED_BYTES_ATTRIBUTE = 97  # of a device: the bytes of shared memory of a block that asks for them
 VECTOR_BYTES = 16  # bytes: memory that begins at a multiple of this may be accessed in vectors
+
+
+NO_KERNEL = CudaKernel((), 0, 0, 0, None)  # in the place of a loop
 
 
 class Arguments:
@@ -79,6 +82,7 @@ class LoadedPlan:
     arguments: list[list[Arguments]]  # of each step's launches
     counts: Counts  # of one run
     unaligned: dict[int, list[Arguments]]  # of steps that were once given memory that vectors cannot access
+    loops: dict[int, list[LoadedPlan]]  # of steps that are loops the plans of their schedules
 
 
 class CudaDevice(Rendering):
@@ -97,14 +101,27 @@ class CudaDevice(Rendering):
     def load(self, plan: Plan) -> LoadedPlan:
         """Compiles what is not compiled yet."""
         start = perf_counter()
-        kernels = get_cuda_kernels([step.function for step in plan.steps], self.target, self.gpu)
-        counts = Counts()
-        for kernel in kernels:
-            counts.add(_counts(kernel))
+        kernels = list(get_cuda_kernels(kernels_in(plan), self.target, self.gpu))
         if DEBUG >= 1:
             show_load(self.name, self.target, len(kernels), plan.arena_bytes, perf_counter() - start)
-        arguments = [[Arguments(launch) for launch in kernel.launches] for kernel in kernels]
-        return LoadedPlan(plan, kernels, arguments, counts, {})
+        return self._loaded(plan, kernels)
+
+    def _loaded(self, plan: Plan, kernels: list[CudaKernel]) -> LoadedPlan:
+        """A plan with its kernels, which are taken from the front of a list."""
+        counts = Counts()
+        loops: dict[int, list[LoadedPlan]] = {}
+        own: list[CudaKernel] = []
+        for number, step in enumerate(plan.steps):
+            if step.inner:
+                loops[number] = [self._loaded(inner, kernels) for inner in step.inner]
+                own.append(NO_KERNEL)
+                for each in loops[number]:
+                    counts.add(each.counts)
+            else:
+                own.append(kernels.pop(0))
+                counts.add(_counts(own[-1]))
+        arguments = [[Arguments(launch) for launch in kernel.launches] for kernel in own]
+        return LoadedPlan(plan, own, arguments, counts, {}, loops)
 
     def run(
         self, loaded: LoadedPlan, buffers: Sequence[Buffer], variables: Mapping[str, int], then: Calls = NOTHING
@@ -119,6 +136,11 @@ class CudaDevice(Rendering):
             addresses.append(addresses[place] + start)
         self.gpu.use()
         with self.gpu.lock:
+            if loaded.loops:
+                self._run_steps(loaded, addresses, variables)
+                deque(starmap(call, then), maxlen=0)
+                GlobalCounters.add(self.name, loaded.counts)
+                return
             if DEBUG >= 2 or hooks.timers():
                 self._run_timed(loaded, addresses, variables)
                 deque(starmap(call, then), maxlen=0)
@@ -130,6 +152,26 @@ class CudaDevice(Rendering):
                     for each in self._filled(loaded, number, addresses, variables):
                         self.launch(each)
         GlobalCounters.add(self.name, loaded.counts)
+
+    def _run_steps(self, loaded: LoadedPlan, addresses: Sequence[int], variables: Mapping[str, int]) -> None:
+        """Starts the steps of a plan with loops."""
+        from whit.engine.devices.cuda_loops import HostLoop, byte_at  # lazy: few plans have loops
+
+        gpu = self.gpu
+        for number, step in enumerate(loaded.plan.steps):
+            if not step.inner:
+                for each in self._filled(loaded, number, addresses, variables):
+                    self.launch(each)
+                continue
+            loop = HostLoop(step, loaded.loops[number], addresses)
+            loop.run(
+                self._run_steps,
+                lambda target, source, nbytes: gpu.checked(
+                    gpu.driver.cuMemcpyDtoDAsync_v2, target, source, nbytes, gpu.stream
+                ),
+                lambda address: byte_at(gpu, address),
+                variables,
+            )
 
     def _filled(
         self, loaded: LoadedPlan, number: int, addresses: Sequence[int], variables: Mapping[str, int]

@@ -19,7 +19,7 @@ from whit.config import DEBUG
 from whit.engine.compile import disk_cache
 from whit.engine.compile.compile import SHOWS_SOURCE, code_settings, digest, kernel_key, shows_compiling
 from whit.engine.compile.cuda import compile_ptx
-from whit.engine.plan.plan import Plan
+from whit.engine.plan.plan import Plan, kernels_in
 from whit.engine.report.counters import Counts
 from whit.engine.report.show import show_load
 from whit.ir.uop import UOp
@@ -41,7 +41,7 @@ def load_plan(plan: Plan, device: str, target: Target) -> LoadedPlan:
     """Compiles what is not compiled yet."""
     start = perf_counter()
     counts = Counts()
-    for header in get_headers([step.function for step in plan.steps], target):
+    for header in get_headers(kernels_in(plan), target):
         counts.add(Counts(1, 0, header["ops"], header["bytes_read"], header["bytes_written"]))
     if DEBUG >= 1:
         show_load(device, target, len(plan.steps), plan.arena_bytes, perf_counter() - start)

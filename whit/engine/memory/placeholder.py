@@ -35,10 +35,10 @@ def escaped(node: UOp) -> UserError:
     """What a placeholder without memory means to somebody who asks for its value."""
     if is_stand_in(node):
         return ArgumentError(
-            "the value of a tensor is asked for that stands for each example of a batch, or for any tangent",
+            "the value of a tensor is asked for that stands for each example of a batch, step of a loop, or tangent",
             f"it is made of one that is {node.dtype.name}{spell_shape(node.shape)}",
-            "A function that is mapped runs once, without values: choose with where() in place of if, and return what "
-            "is to be read outside.",
+            "A function that is mapped or looped runs once, without values: choose with where() in place of if, and "
+            "return what is to be read outside.",
         )
     if node.arg.id in _used_up:
         return JitError(

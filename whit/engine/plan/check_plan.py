@@ -190,13 +190,16 @@ def check_plan(graph: UOp, plan: Plan, aliases: Mapping[int, tuple[int, int]] | 
     check_arena(plan)
     names = {node.arg for node in topological((plan.linear,), enter_functions=True) if node.op is ops.VARIABLE}
     for end in ("low", "high") if names else ("low",):
-        _check_steps(graph, plan, aliases or {}, {name.name: getattr(name, end) for name in names})
+        variables = {name.name: getattr(name, end) for name in names}
+        _check_steps(graph, plan, aliases or {}, variables)
+        _check_loops(plan, variables)
 
 
 def _check_steps(graph: UOp, plan: Plan, aliases: Mapping[int, tuple[int, int]], variables: Mapping[str, int]) -> None:
     check = _Check(plan, aliases, variables)
     if any(size < 0 for node in check.memories for size in concrete_shape(node.shape, variables)):
         return  # the ends of the bounds of several variables may be what the graph takes for granted not to be
+    _check_results(graph, plan, variables)
     results, holding = results_of(graph), contents_of(graph)
     params = [memory for memory in check.memories.values() if memory.node.op is ops.PARAM]
     for memory in params:
@@ -211,6 +214,38 @@ def _check_steps(graph: UOp, plan: Plan, aliases: Mapping[int, tuple[int, int]],
     for memory in params:
         if memory.node.arg.slot in results:
             check.read(check.everything(memory), [(memory.node, 0)], "the caller")
+
+
+def _check_loops(plan: Plan, variables: Mapping[str, int]) -> None:
+    """One step of each loop: what it is given has a content, what it returns has none before."""
+    for step in plan.steps:
+        arg = None if step.repeat is None else step.repeat.arg
+        for inner in step.inner:
+            check_arena(inner)
+            check = _Check(inner, {}, variables)
+            for memory in check.memories.values():
+                if memory.node.op is ops.PARAM and arg is not None:
+                    move = arg.moves[memory.node.arg.slot]
+                    memory.is_given = move.first >= 0 or move.even >= arg.written
+                    marks = check.marks.get(memory.place.space)
+                    if marks is not None and memory.is_given:
+                        marks[check.units(memory, check.everything(memory))] = GIVEN_MARK
+            for call in inner.linear.src:
+                check.leave_out_large(call)
+            for number, call in enumerate(inner.linear.src):
+                check.step(number, call)
+            _check_loops(inner, variables)
+
+
+def _check_results(graph: UOp, plan: Plan, variables: Mapping[str, int]) -> None:
+    """Some step has to do with every result that has elements."""
+    for store in graph.src:
+        target = store.src[0]
+        has_elements = prod(concrete_shape(target.shape, variables)) > 0
+        while target.op is not ops.PARAM:
+            target = target.src[0]
+        if has_elements and plan.params[target.arg.slot] is None:
+            raise _problem("the caller", f"reads {target.short()}, which no step has to do with")
 
 
 _seen: set[tuple[UOp, UOp, tuple[tuple[int, tuple[int, int]], ...]]] = set()

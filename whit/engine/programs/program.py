@@ -185,7 +185,7 @@ def plain(roots: Sequence[UOp], known: dict[UOp, UOp] | None = None) -> list[UOp
     what was found before, for callers that ask again and again."""
 
     def change(node: UOp, src: Sources) -> UOp:
-        new = src[0] if node.op in ops.SAME_VALUE else _over(node, src)
+        new = keep_made(src[0], node) if node.op in ops.SAME_VALUE else _over(node, src)
         value = stored_value(new)
         return new if value is None else value
 
@@ -357,7 +357,7 @@ def resident_of(device: str, loaded: Any) -> Any:
     if type(backend) is CpuDevice:
         prepare_pool()
         return Resident(backend, loaded)
-    if device.startswith("CUDA") and backend.gpu.has_graphs:
+    if device.startswith("CUDA") and backend.gpu.has_graphs and not loaded.loops:
         prepare_pool()
         from whit.engine.devices.cuda_resident import CudaResident  # lazy: loads the driver
 

@@ -92,6 +92,8 @@ class KernelReport:
     def _programs(self) -> tuple[Any, ...]:
         """The programs that it is: several on a GPU, where loops have nothing to do with each other."""
         assert self.target is not None, "a kernel without a target has no programs"
+        if self.body.op is ops.REPEAT:
+            return ()
         from whit.codegen import Choice, generate  # lazy: only when something is to be explained
 
         if self.target.is_gpu:
@@ -107,6 +109,8 @@ class KernelReport:
         """Why it is tiled as it is."""
         if self.target is None:
             return ("by the interpreter",)
+        if self.body.op is ops.REPEAT:
+            return (_steps_of(self.body),)
         found = [line for program in self._programs for line in program.explanation.splitlines()]
         return tuple(found) or (UNTILED,)
 
@@ -249,3 +253,15 @@ def spell_bytes(count: int) -> str:
         if count >= size:
             return f"{count / size:.2f} {unit}"
     return f"{count} B"
+
+
+def _steps_of(repeat: UOp) -> str:
+    """The kernels of a loop, in words."""
+    lists = [each.src[0].src for each in repeat.src if each.op is ops.FUNCTION]
+    named = [", ".join(str(call.src[0].arg.name) for call in calls) or "nothing" for calls in lists]
+    if repeat.arg.kind == "cond":
+        return f"one of: {named[0]}; or {named[1]}"
+    if repeat.arg.kind == "while":
+        return f"again and again: {named[0]}; as long as holds: {named[1]}"
+    times = "a symbolic number of" if repeat.arg.length is None else f"each of {repeat.arg.length}"
+    return f"in {times} steps: {named[0]}"

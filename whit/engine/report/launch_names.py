@@ -182,6 +182,9 @@ def _regions(graph: UOp, traced: Traced) -> Iterable[tuple[UOp, ...]]:
     origins = _origins(graph, traced.values)
     roots = {root for call in traced.calls for root in call}
     for call in traced.calls:
+        if call[0].op is ops.CALL or call[0].op is ops.LOOP:  # a kernel of a function
+            yield call
+            continue
         others = roots.difference(call)
         nodes = topological(call, stop=others)
         inside = [node for node in nodes if node not in others and node.src]

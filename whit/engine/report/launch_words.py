@@ -60,17 +60,13 @@ class LaunchName:
     fused: tuple[str, ...] = ()  # all that it computes, what it is called after first
     layer: str = OUTSIDE  # "blocks.3.attn"; "" of the outermost layer
     phase: str = ""  # FORWARD, BACKWARD or STEP
+    also: str = ""  # what the name does not say of it
 
     def __str__(self) -> str:
         return f"{self.name}  {self.line}".strip()
 
     def __bool__(self) -> bool:
         return bool(self.name)
-
-    @property
-    def also(self) -> str:
-        """What it computes beside what it is called after; "" if nothing."""
-        return ", ".join(self.fused[1:])
 
 
 NO_NAME = LaunchName()
@@ -94,19 +90,23 @@ class _Item:
 
     @property
     def says(self) -> str:
-        return f"{self.what} backward".strip() if self.phase == BACKWARD else self.what
+        is_said = self.phase != BACKWARD or self.what.endswith("backward")
+        return self.what if is_said else f"{self.what} backward".strip()
 
 
 def name_of(region: Sequence[UOp], owners: Mapping[UOp, Place], parameter: str = "") -> LaunchName:
     """The name of the launch that computes these nodes, sources first. `parameter`: the path of what it writes."""
     items, stored = _items(region, owners)
-    if not items:
-        return NO_NAME
+    if not items:  # a call that stands for others, which no tensor has made
+        called = [node for node in region if node.op is ops.CALL or node.op is ops.LOOP]
+        return LaunchName(called_function(called[0])) if called else NO_NAME
     found = _ordered(items, stored)
     for item in found if parameter else ():
         item.where = parameter if item.phase == STEP else item.where
     main, texts = found[0], tuple(item.text for item in found)
-    return LaunchName(_short(found, stored == STEP), _line(main.place), texts, _layer(main), main.phase)
+    name, said = _short(found, stored == STEP)
+    also = ", ".join(item.text for item in found if item not in said or item.where != main.where)
+    return LaunchName(name, _line(main.place), texts, _layer(main), main.phase, also)
 
 
 def _items(region: Sequence[UOp], owners: Mapping[UOp, Place]) -> tuple[list[_Item], str]:
@@ -118,6 +118,8 @@ def _items(region: Sequence[UOp], owners: Mapping[UOp, Place]) -> tuple[list[_It
     for number, node in enumerate(placed):
         place = owners[node]
         where, what = parts_of(place)
+        if node.op is ops.CALL or node.op is ops.LOOP:
+            what = called_function(node)
         stored = _phase(place)
         item = items.get((where, what, stored))
         if item is None:
@@ -126,6 +128,15 @@ def _items(region: Sequence[UOp], owners: Mapping[UOp, Place]) -> tuple[list[_It
             item.rank = _rank(what, is_whole=True)
         item.last = number
     return list(items.values()), stored
+
+
+def called_function(node: UOp) -> str:
+    """The name of a function whose kernels these are, "mish backward" of its gradient; of a loop its kind."""
+    if node.op is ops.LOOP:
+        return str(node.arg.kind)
+    name, is_gradient = str(node.src[0].arg.name), node.src[0].arg.name.endswith("_grad")
+    name = name.removesuffix("_grad")
+    return f"{'function' if name.startswith('<') else name}{' backward' * is_gradient}"
 
 
 def _layer(item: _Item) -> str:
@@ -151,10 +162,10 @@ def _ordered(items: list[_Item], stored: str) -> list[_Item]:
     return found
 
 
-def _short(items: Sequence[_Item], is_step: bool) -> str:
-    """The first of them, and more as far as there is room."""
+def _short(items: Sequence[_Item], is_step: bool) -> tuple[str, list[_Item]]:
+    """The first of them, and more as far as there is room; and those that are in it."""
     main, *rest = items
-    name, said = main.text, {main.says}
+    name, said, used = main.text, {main.says}, [main]
     if main.phase != STEP:
         rest = [item for item in rest if item.phase == main.phase or (is_step and item.phase == STEP)]
         rest.sort(key=lambda item: item.phase != STEP)  # that it changes parameters, in any case
@@ -162,7 +173,8 @@ def _short(items: Sequence[_Item], is_step: bool) -> str:
         text = item.what
         if text and item.says not in said and (item.phase == STEP or len(name) + len(text) + 3 <= WIDTH):
             name, said = f"{name} + {text}", said | {item.says}
-    return name
+            used.append(item)
+    return name, used
 
 
 def _rank(what: str, is_whole: bool) -> int:

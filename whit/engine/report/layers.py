@@ -10,7 +10,7 @@ like, their memories weakly.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from whit.cache import register_cache
@@ -83,9 +83,10 @@ def note_flow(graph: UOp, owners: Mapping[UOp, Place], data: Collection[UOp]) ->
 
     What a layer does itself before and after the layers inside of it are parts of it: "blocks.0", "blocks.0#2", ...
     """
-    walk = _Flow(owners)
+    order = graph.topological()
+    walk = _Flow(owners, order)
     given: set[UOp] = set(data)
-    for node in graph.topological():
+    for node in order:
         if node in given or not given.isdisjoint(node.src):
             given.add(node)
             walk.visit(node)
@@ -94,8 +95,16 @@ def note_flow(graph: UOp, owners: Mapping[UOp, Place], data: Collection[UOp]) ->
 class _Flow:
     """The parts of layers that nodes belong to."""
 
-    def __init__(self, owners: Mapping[UOp, Place]) -> None:
+    def __init__(self, owners: Mapping[UOp, Place], order: Sequence[UOp]) -> None:
         self.paths = {node: place[3] for node, place in owners.items() if _is_forward(place)}
+        users: dict[UOp, set[str]] = {}
+        for node in reversed(order):
+            is_view = node.op in ops.MOVEMENT  # of views those count that use what they show
+            found = users.get(node, set()) if is_view else {self.paths[node]} if node in self.paths else set()
+            for source in node.src:
+                users.setdefault(source, set()).update(found)
+        # Views that several layers make of one value are one node, which belongs to none of them.
+        self.shared = {node for node, paths in users.items() if node.op in ops.MOVEMENT and len(paths) > 1}
         known = set(self.paths.values())
         self.outer = {path for path in known if any(other != path and _is_inside(other, path) for other in known)}
         self.parts: dict[UOp, int] = {}  # which part of its layer a node is
@@ -103,6 +112,14 @@ class _Flow:
 
     def visit(self, node: UOp) -> None:
         """One more node, after its sources."""
+        if node in self.shared and node.src[0] in self.parts:
+            source = node.src[0]
+            self.paths[node], self.parts[node], self.left[node] = (
+                self.paths[source],
+                self.parts[source],
+                self.left[source],
+            )
+            return
         path = self.paths.get(node)
         sources = [(self.paths[source], self.parts[source]) for source in node.src if source in self.parts]
         after: dict[str, int] = {}
@@ -125,7 +142,7 @@ def _raise(numbers: dict[str, int], others: Mapping[str, int]) -> None:
 
 def _is_forward(place: Place) -> bool:
     """Whether a layer that was watched made it in the forward pass."""
-    return not place[4] and type(place[2]) is str
+    return not place[4] and isinstance(place[2], str) and not place[2].endswith(" init")
 
 
 def _is_inside(path: str, outer: str) -> bool:

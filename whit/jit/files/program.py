@@ -21,7 +21,7 @@ from whit.engine.devices.device import Device
 from whit.engine.devices.disk import allocate
 from whit.engine.memory.placeholder import is_placeholder, new_placeholder
 from whit.engine.memory.storage import nbytes_of
-from whit.engine.plan.plan import make_plan, plan_of
+from whit.engine.plan.plan import kernels_in, make_plan, plan_of
 from whit.engine.programs.parts import ALL, ProgramPart
 from whit.engine.programs.program import Program, on_other_leaves, resident_of
 from whit.engine.realize.assume import Assumption
@@ -151,7 +151,7 @@ def _part_to(part: ProgramPart, writer: JsonWriter) -> Json:
     if part.graph is None:
         return {"device": part.device, "places": places, "linear": None}
     plan = plan_of(part.loaded)
-    functions = dict.fromkeys(step.function for step in plan.steps)
+    functions = dict.fromkeys(kernels_in(plan))
     codes = [code_of(function, part.device) for function in functions] if _has_code(part.device) else []
     return {
         "device": part.device,
@@ -233,11 +233,11 @@ def _part_from(data: Json, reader: JsonReader, program: Program, rooms: Mapping[
         target, source = places
         return ProgramPart(device, [target, source])
     linear = parse(data["linear"])
-    functions = dict.fromkeys(call.src[0] for call in linear.src)
+    plan = make_plan(linear, reader.places(data["slots"]))
+    functions = dict.fromkeys(kernels_in(plan))
     if _has_code(device):
         for function, (header, where) in zip(functions, data["kernels"], strict=True):
             add_kernel(function, device, header, reader.bytes(where))
-    plan = make_plan(linear, reader.places(data["slots"]))
     for place, param in zip(places, plan.params, strict=True):
         needed = 0 if param is None else nbytes_of(param.dtype, param.shape)
         if needed > min(rooms.get(place, [0])):

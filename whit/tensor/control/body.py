@@ -29,7 +29,6 @@ from whit.tensor.core import Core
 from whit.tensor.graphs.threefry import Draws, drawing
 from whit.tensor.nested import flatten_tensors
 from whit.tensor.tensor import Tensor
-from whit.tensor.transforms.arguments import name_of
 from whit.transform.active import Compute, Read, Repeat, Step, during
 
 VARIABLES = frozenset({ops.BIND, ops.VARIABLE})
@@ -63,18 +62,25 @@ class Body:
     constants: dict[UOp, UOp] = field(default_factory=dict)  # what else it reads -> its param
 
     @classmethod
-    def trace(cls, what: str, fn: Callable[..., Any], given: Sequence[Any], draws: Draws) -> Body:
+    def trace(cls, what: str, name: str, fn: Callable[..., Any], given: Sequence[Any], draws: Draws) -> Body:
         """Runs a function on tensors, which are in containers."""
         inside = [tensor for value in given for tensor in flatten_tensors(value)[0]]
         inputs = [tensor.uop for tensor in inside]
-        reads = _Inside(what, name_of(fn))
+        reads = _Inside(what, name)
         for tensor in inside:
             reads.note_made(tensor)
         with transforming(), during(_Steps(what, inputs)), drawing(draws):
             result = as_tensors(reads.run(lambda: fn(*given)))
         tensors, structure = flatten_tensors(result)
         members = [tensor.uop for tensor in tensors]
-        return cls(name_of(fn), [*inputs, *(node for node, _ in draws.made)], members, tensors, structure, draws.made)
+        return cls(
+            name if name.isidentifier() else "step",
+            [*inputs, *(node for node, _ in draws.made)],
+            members,
+            tensors,
+            structure,
+            draws.made,
+        )
 
     def is_fixed(self) -> bool:
         """Whether nothing in it has a symbolic size or depends on a variable."""

@@ -14,7 +14,7 @@ from whit.ir.uop import UOp, make
 from whit.tensor.control.body import Body, as_tensors, stand_in_for
 from whit.tensor.graphs.threefry import Draws, next_draw
 from whit.tensor.nested import flatten_tensors
-from whit.tensor.transforms.arguments import check_function
+from whit.tensor.transforms.arguments import check_function, name_of
 
 
 def chosen(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any], operands: tuple[Any, ...]) -> Any:
@@ -62,7 +62,7 @@ def _predicate(pred: Any) -> Any:
 
 
 def _traced(function: Callable[..., Any], operands: tuple[Any, ...]) -> Body:
-    return Body.trace("cond", lambda *given: function(*given), operands, Draws())
+    return Body.trace("cond", name_of(function), lambda *given: function(*given), operands, Draws())
 
 
 def _check_alike(yes: Body, no: Body) -> None:

@@ -51,9 +51,9 @@ def looped(cond: Callable[[Any], Any], body: Callable[[Any], Any], init: Any) ->
     leaves, structure = flatten_tensors(state)
     inside = structure.unflatten([stand_in_for(leaf, leaf.shape) for leaf in leaves])
     inputs = [tensor.uop for tensor in flatten_tensors(inside)[0]]
-    step = Body.trace("while_loop", body, (inside,), Draws(NO_DRAWS))
+    step = Body.trace("while_loop", name_of(body), body, (inside,), Draws(NO_DRAWS))
     inside = structure.unflatten([leaf._make(node, leaf.device) for leaf, node in zip(leaves, inputs, strict=True)])
-    test = Body.trace("while_loop", cond, (inside,), Draws(NO_DRAWS))
+    test = Body.trace("while_loop", name_of(cond), cond, (inside,), Draws(NO_DRAWS))
     _check_state("while_loop", leaves, structure, step.tensors, step.structure)
     if len(test.members) != 1 or test.members[0].shape or test.members[0].dtype is not dtypes.bool:
         raise ArgumentError(
@@ -133,7 +133,7 @@ def _pure_function(
     given = [*inside, *parts, *flatten_tensors(constants)[0]]
     if not all(is_known(tensor.shape) for tensor in given):
         return None
-    body = Body.trace("scan", lambda *rows: step(*rows), (parts, inside, constants), Draws())
+    body = Body.trace("scan", name_of(step), step, (parts, inside, constants), Draws())
     numbers: dict[UOp, UOp] = {}
     return body.function([tensor.uop for tensor in given], body.members, numbers), tuple(numbers)
 
@@ -226,7 +226,7 @@ class _Scan:
         parts = [stand_in_for(each, each.shape[1:]) for each in self._inputs]
         nodes = [tensor.uop for tensor in (*inside, *parts)]
         given = (self._structure.unflatten(inside), self._inner.unflatten(parts))
-        body = Body.trace("scan", self._as_pair, given, Draws())
+        body = Body.trace("scan", name_of(self._f), self._as_pair, given, Draws())
         found, rest = body.structure.inside
         states = body.tensors[: found.count]
         _check_state("scan", self._states, self._structure, states, found)

@@ -32,6 +32,7 @@ from whit.ir.sizes import Size, is_at_most, settled, value_now
 from whit.ir.uop import UOp, const
 from whit.records import dataclass
 from whit.tensor.engine import from_bytes
+from whit.transform.active import active
 
 ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 PARITY = 0x1BD11BDA
@@ -105,6 +106,7 @@ class Draws:
     def __init__(self, refusal: str = "") -> None:
         self.made: list[tuple[UOp, Size]] = []
         self._refusal = refusal  # why there are none
+        self.around = len(active())  # transforms that were there before
 
     def draw(self, size: Size, device: str) -> UOp:
         """What stands for one."""
@@ -134,6 +136,11 @@ def drawing(draws: Draws) -> Iterator[None]:
         yield
     finally:
         _drawing.bodies = before
+
+
+def transforms_around() -> int:
+    """How many of the transforms that this thread is in are around the innermost body that runs again and again."""
+    return _drawing.bodies[-1].around if _drawing.bodies else 0
 
 
 def draws_of_steps(size: Size, length: Size, device: str) -> UOp:

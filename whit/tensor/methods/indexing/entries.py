@@ -16,7 +16,7 @@ from whit.ir.op import Shape, spell_shape, spell_size
 from whit.ir.sizes import decided, is_size, larger, reach, settled, smaller, value_now
 from whit.ir.uop import UOp, const
 from whit.records import dataclass
-from whit.tensor.core import Core
+from whit.tensor.core import Core, broadcast_scalar
 from whit.tensor.graphs.positions import Places
 from whit.tensor.methods.indexing.select import Selection
 
@@ -266,14 +266,20 @@ class Parsing(Selection):
         return place
 
     def _checked_mask(self, name: str, mask: Mask, axis: int) -> Mask:
+        """The mask, if it has the sizes of the axes. One of size 0 may stand for any size, and holds nowhere: NumPy,
+        and the Array API standard."""
         mine = self.uop.shape[axis : axis + len(mask.node.shape)]
-        if mask.node.shape != mine:
+        given = mask.node.shape
+        if given == mine:
+            return mask
+        is_empty = 0 in given and len(given) == len(mine)
+        if not is_empty or any(size not in (0, other) for size, other in zip(given, mine, strict=True)):
             raise OutOfRangeError(
-                f"{name}: a mask {spell_shape(mask.node.shape)} for axes of sizes {spell_shape(mine)}",
+                f"{name}: a mask {spell_shape(given)} for axes of sizes {spell_shape(mine)}",
                 self._made(),
                 "A mask has the sizes of the axes it stands for.",
             )
-        return mask
+        return Mask(broadcast_scalar(const(dtypes.bool, False), mine), 0)
 
     def _counted_mask(self, mask: Mask) -> int:
         """How many positions a mask has; computed, if that is not known."""
