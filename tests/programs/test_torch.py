@@ -155,8 +155,9 @@ def test_wrong_calls_say_what_to_do() -> None:
         torch.randint(3, 4)
     with pytest.raises(DTypeError, match="is no float"):
         torch.set_default_dtype(torch.int32)
+    half: Any = type("Half", (torch.autograd.Function,), {"forward": staticmethod(lambda ctx, x: x)})
     with pytest.raises(ArgumentError, match="no backward"):
-        type("Half", (torch.autograd.Function,), {"forward": staticmethod(lambda ctx, x: x)}).apply(torch.ones(1))
+        half.apply(torch.ones(1))
 
 
 def test_devices_compare_by_name() -> None:

@@ -1,11 +1,18 @@
 """`jax.numpy`: `whit.numpy`, whose names, defaults and arrays are the same ones."""
 
-import whit.numpy as _numpy
-from whit.numpy import *  # noqa: F403  # the same names, all of them
-from whit.numpy import fft, linalg
+from typing import TYPE_CHECKING, Any
 
-globals().update({name: getattr(_numpy, name) for name in dir(_numpy) if not name.startswith("_")})
+import whit.numpy as _numpy
+
+_NAMES = {name: getattr(_numpy, name) for name in dir(_numpy) if not name.startswith("_")}
+globals().update(_NAMES)
 __array_api_version__ = _numpy.__array_api_version__
 __array_namespace_info__ = _numpy.__array_namespace_info__
 
-__all__ = ["fft", "linalg"]
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """The names of `whit.numpy`."""
+
+
+__all__ = list(_NAMES)

@@ -88,7 +88,7 @@ class _Block:
             return _decorated(function, cls.mode)
         return super().__new__(cls)
 
-    def __init__(self) -> None:
+    def __init__(self, function: Any = None) -> None:
         self._before: list[bool] = []
 
     def __enter__(self) -> None:
@@ -98,8 +98,8 @@ class _Block:
     def __exit__(self, *error: object) -> None:
         _switch(self._before.pop())
 
-    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        return _decorated(function, self._wanted())
+    def __call__(self, *function: Any) -> Any:
+        return _decorated(function[0], self._wanted())
 
     def _wanted(self) -> bool:
         return self.mode

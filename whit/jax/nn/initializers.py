@@ -116,6 +116,7 @@ def delta_orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None)
     def init(key: Tensor, shape: Any, dtype: Any = dtype) -> Tensor:
         middle = tuple((size - 1) // 2 for size in shape[:-2])
         matrix = orthogonal(scale, column_axis, dtype)(key, (shape[-1], shape[-1]))[: shape[-2]]
-        return Tensor.zeros(*shape, dtype=matrix.dtype).at[middle].set(matrix)
+        result: Tensor = Tensor.zeros(*shape, dtype=matrix.dtype).at[middle].set(matrix)
+        return result
 
     return init
