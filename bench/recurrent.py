@@ -46,7 +46,8 @@ def of_whit(steps: int, batch: int, hidden: int, kind: str) -> tuple[Callable[[]
     Tensor.realize(*weights)
 
     def by_layer(x: Tensor, *weights: Tensor) -> Tensor:
-        return nn.state.functional_call(model, dict(zip(names, weights, strict=True)), x)[0]
+        output: Tensor = nn.state.functional_call(model, dict(zip(names, weights, strict=True)), x)[0]
+        return output
 
     def by_scan(x: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor, b_hh: Tensor) -> Tensor:
         def step(state: Any, part: Tensor) -> Any:
@@ -57,7 +58,8 @@ def of_whit(steps: int, batch: int, hidden: int, kind: str) -> tuple[Callable[[]
             return (h, c), h
 
         zeros = Tensor.zeros(batch, hidden)
-        return whit.scan(step, (zeros, zeros), x @ w_ih.T + b_ih + b_hh)[1]
+        output: Tensor = whit.scan(step, (zeros, zeros), x @ w_ih.T + b_ih + b_hh)[1]
+        return output
 
     run = by_layer if kind == "nn.LSTM" else by_scan
     forward = TinyJit(lambda *given: run(*given).realize())
@@ -66,7 +68,7 @@ def of_whit(steps: int, batch: int, hidden: int, kind: str) -> tuple[Callable[[]
     return lambda: forward(x, *weights), lambda: train(x, *weights)
 
 
-def of_torch(steps: int, batch: int, hidden: int, kind: str) -> tuple[Callable[[], Any], Callable[[], Any]]:
+def of_torch(steps: int, batch: int, hidden: int) -> tuple[Callable[[], Any], Callable[[], Any]]:
     """The same."""
     import torch
 
@@ -85,10 +87,10 @@ def of_torch(steps: int, batch: int, hidden: int, kind: str) -> tuple[Callable[[
     return forward, train
 
 
-def child(kind: str, size: tuple[int, ...], cpu_time: bool) -> None:
+def child(kind: str, size: tuple[int, int, int], cpu_time: bool) -> None:
     """Prints first and least times of forward and training, in milliseconds."""
     clock = time.process_time if cpu_time else time.perf_counter
-    made = (of_torch if kind == "torch" else of_whit)(*size, kind)
+    made = of_torch(*size) if kind == "torch" else of_whit(*size, kind)
     for run in made:
         start = clock()
         run()
@@ -106,7 +108,8 @@ def main() -> None:
     options = parser.parse_args()
     if options.child:
         kind, *size = options.child
-        child(kind, tuple(map(int, size)), options.cpu_time)
+        steps, batch, hidden = map(int, size)
+        child(kind, (steps, batch, hidden), options.cpu_time)
         return
     threads = "1" if options.cpu_time else str(len(os.sched_getaffinity(0)))
     print(f"{threads} threads, {'processor time' if options.cpu_time else 'time'}; ms")

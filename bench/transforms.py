@@ -21,7 +21,7 @@ from whit import Context, Tensor, TinyJit, grad, hvp, jacobian, nn, vmap
 try:
     import torch
 except ImportError:
-    torch = None  # type: ignore[assignment]
+    torch = None
 
 Run = Callable[[], Any]
 numbers = np.random.default_rng(0)
@@ -70,7 +70,8 @@ def lines() -> dict[str, tuple[tuple[int, Run], tuple[int, Run]]]:
 
     def norm(w: list[Tensor], x: Tensor, y: Tensor) -> Tensor:
         found: Any = grad(one)(w, x, y)
-        return sum(part.square().sum() for part in found)  # type: ignore[return-value]
+        total: Tensor = sum(part.square().sum() for part in found)
+        return total
 
     norms = captured(lambda *w: vmap(norm, (None, 0, 0))(list(w), x, y), *weights)
     product = captured(lambda *w: hvp(lambda v: loss(v, x, y), (list(w),), (directions,)), *weights)

@@ -30,6 +30,20 @@ nn.GRU: gru = nn.GRU(3, 5); out, hidden = gru(steps); out.shape, hidden.shape
 nn.LSTM: lstm = nn.LSTM(3, 5); out, (hidden, cell) = lstm(steps); out.shape, hidden.shape
 nn.RNN: rnn = nn.RNN(3, 5); out, hidden = rnn(steps); out.shape, hidden.shape
 nn.SELU: nn.SELU()(v)
+nn.AdaptiveLogSoftmaxWithLoss: nn.AdaptiveLogSoftmaxWithLoss(3, 6, [2, 4])(x, classes).output.shape
+nn.LazyBatchNorm1d: nn.LazyBatchNorm1d()(signal).shape
+nn.LazyBatchNorm2d: nn.LazyBatchNorm2d()(image).shape
+nn.LazyBatchNorm3d: nn.LazyBatchNorm3d()(volume).shape
+nn.LazyConv1d: nn.LazyConv1d(4, 3)(signal).shape
+nn.LazyConv2d: nn.LazyConv2d(8, 3)(image).shape
+nn.LazyConv3d: nn.LazyConv3d(4, 3)(volume).shape
+nn.LazyConvTranspose1d: nn.LazyConvTranspose1d(4, 3)(signal).shape
+nn.LazyConvTranspose2d: nn.LazyConvTranspose2d(8, 3)(image).shape
+nn.LazyConvTranspose3d: nn.LazyConvTranspose3d(4, 3)(volume).shape
+nn.LazyInstanceNorm1d: nn.LazyInstanceNorm1d()(signal).shape
+nn.LazyInstanceNorm2d: nn.LazyInstanceNorm2d()(image).shape
+nn.LazyInstanceNorm3d: nn.LazyInstanceNorm3d()(volume).shape
+nn.LazyLinear: nn.LazyLinear(2)(x).shape
 nn.AdaptiveAvgPool1d: nn.AdaptiveAvgPool1d(2)(signal)
 nn.AdaptiveAvgPool2d: nn.AdaptiveAvgPool2d(2)(image).shape
 nn.AdaptiveAvgPool3d: nn.AdaptiveAvgPool3d(2)(volume).shape
@@ -237,6 +251,7 @@ Tensor.show: (x * 2).show()
 
 # Names whose examples would reach outside of the process, or need one around them: what their help says instead.
 PAGES = {
+    "Tensor.cuda": "devices.md",
     "Tensor.custom_kernel": "gradients.md",
     "Tensor.from_url": "data.md",
     "Tensor.tofile": "data.md",

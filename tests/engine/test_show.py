@@ -47,8 +47,9 @@ def test_1_is_a_line_for_each_schedule(capsys: pytest.CaptureFixture[str]) -> No
 
 def test_2_is_a_line_for_each_kernel(capsys: pytest.CaptureFixture[str]) -> None:
     _, line = shown(2, capsys)
-    pattern = rf"\*\*\* CPU +1 add_reduce_2 +float32\(2,\) +{TIME} +\d+\.\d GFLOP/s +\d+\.\d GB/s  mem +\d+\.\d\d MB"
-    assert re.fullmatch(rf"{pattern}  sum  test_show\.py:\d+", line)
+    name = re.escape("sum + mul + add")
+    pattern = rf"\*\*\* CPU +1 {name} +float32\(2,\) +{TIME} +\d+\.\d GFLOP/s +\d+\.\d GB/s  mem +\d+\.\d\d MB"
+    assert re.fullmatch(rf"{pattern}  test_show\.py:\d+  add_reduce_2", line)
 
 
 @pytest.mark.cpu
@@ -89,7 +90,7 @@ def test_c_is_shown_as_c_and_its_machine_code_too(capsys: pytest.CaptureFixture[
 
 def test_the_interpreter_has_its_lines_too(capsys: pytest.CaptureFixture[str]) -> None:
     (line,) = shown(2, capsys, "PYTHON")
-    assert re.match(r"\*\*\* PYTHON +1 add_reduce_2 ", line)
+    assert re.match(r"\*\*\* PYTHON +1 sum \+ mul \+ add ", line)
 
 
 PROGRAM = "from whit import Tensor; (Tensor([1.0, 2.0]) * 3.5).realize()"

@@ -341,6 +341,6 @@ NONE = frozenset(names("""
     zeros_like get_rng_state set_rng_state
     backward custom_function custom_kernel data device dtype element_size grad gradient is_floating_point item nbytes
     explain ndim numel numpy realize requires_grad shape size to_ tolist uop
-    bfloat16 float half
+    bfloat16 float half at
     lstsq pinv geqrf
 """))  # fmt: skip

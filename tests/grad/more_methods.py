@@ -162,7 +162,7 @@ MORE_NONE = frozenset(names("""
     unravel_index randint_like bitwise_count spacing packbits unpackbits array_equiv unique_values unique_counts
     unique_inverse unique_all iscomplex tril_indices_from triu_indices_from histogram_bin_edges fill_diagonal putmask
     place const invalids max_shape is_param is_param_ keccak hash schedule_linear strong_dtype
-    show to_device
+    show
     bartlett blackman hamming hanning kaiser
     bartlett_window blackman_window hamming_window hann_window kaiser_window geomspace identity logspace tri
     tril_indices triu_indices

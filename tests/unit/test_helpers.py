@@ -13,7 +13,8 @@ def test_every_public_name_is_there() -> None:
     text = (
         "getenv Context Timing Profiling fetch colored tqdm trange DEBUG GlobalCounters prod flatten dedup all_same "
         "round_up ceildiv partition ContextVar temp argfix fully_flatten get_shape get_child time_to_str to_mv from_mv "
-        "mv_address OSX WIN BEAM DEV DEFAULT_FLOAT JIT NOOPT TRACK_MATCH_STATS TRAINING WINO diskcache profile_marker"
+        "mv_address OSX WIN CI BEAM DEV DEFAULT_FLOAT JIT NOOPT TRACK_MATCH_STATS TRAINING WINO diskcache "
+        "profile_marker"
     )
     names = text.split()
     assert sorted(names) == sorted(helpers.__all__)

@@ -103,13 +103,8 @@ class Assignment(Topic):
         family = self._family
         base = self.uop if family is None else family.uop
         chain = chain_of(target, base)
-        if (family is not None and family.is_read_only) or is_repeating(target, base):
-            raise ArgumentError(
-                f"{name}: the tensor repeats elements by expand(), so writing to it has no single meaning",
-                self._made(),
-                "Write to the tensor that was expanded, or to a clone().",
-            )
-        if any(type(size) is int and not size for size in value.shape) and target is not base:
+        self._check_elements_are_apart(name, target, base)
+        if _is_empty(value) and target is not base:
             return  # nothing is written
         if gate is not None and not positions:
             value, gate = gate.where(value, target), None
@@ -126,6 +121,16 @@ class Assignment(Topic):
             change_all([(self, "uop", new), _placed_on(self, device)])
         else:
             family.rebase(new, *[_placed_on(tensor, device) for tensor in family.members()])
+
+    def _check_elements_are_apart(self, name: str, target: UOp, base: UOp) -> None:
+        """Whether each element of what is written to lies in a place of its own."""
+        family = self._family
+        if (family is not None and family.is_read_only) or is_repeating(target, base):
+            raise ArgumentError(
+                f"{name}: the tensor repeats elements by expand(), so writing to it has no single meaning",
+                self._made(),
+                "Write to the tensor that was expanded, or to a clone().",
+            )
 
     def _become(self, name: str, result: Core) -> Self:
         """`x op= y`, `result` being `x op y`."""
@@ -179,6 +184,11 @@ def _inside(positions: tuple[UOp, ...], target: UOp, chain: list[UOp]) -> tuple[
     if not any(link.op is ops.PAD for link in chain):
         return positions
     return tuple(p.maximum(0).minimum(size - 1) for p, size in zip(positions, target.shape, strict=False))
+
+
+def _is_empty(value: UOp) -> bool:
+    """Whether it is known to have no elements."""
+    return any(type(size) is int and not size for size in value.shape)
 
 
 def kind(dtype: DType) -> int:
