@@ -187,6 +187,7 @@ class Adafactor(Counted):
     """
 
     signed: ClassVar = frozenset({"beta2_decay"})
+    takes_complex = False
     saved: ClassVar = {"row_var": "rows", "col_var": "columns", "variance": "v"}
 
     def __init__(

@@ -12,7 +12,8 @@ All constructors take besides what they say themselves:
     masters         parameters of less than 32 bits are kept in float32 too, and rounded from there after each step
     maximize        goes up along the gradient
 
-`foreach`, `capturable` and `differentiable` are accepted, and change nothing.
+`foreach`, `capturable` and `differentiable` are accepted, and change nothing. Complex parameters are changed by their
+parts (parts.py), each in memory of its own.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from whit.ir.op import spell_shape
 from whit.names import unknown_argument
 from whit.nn.optim.flat import Flat
 from whit.nn.optim.groups import Group, Hidden, groups_of, rate_tensor
+from whit.nn.optim.parts import as_parts, from_parts, parts_dtype
 from whit.nn.optim.states import from_state_dict, to_state_dict
 from whit.tensor import Tensor
 from whit.tensor.methods.gradients.backward import unrealised_roots, unrealised_states
@@ -56,6 +58,7 @@ class Optimizer:
     lr: Any  # a tensor; a number that is set is written into it
     below: ClassVar[Mapping[str, float]] = {}  # what settings must be below; all are at least 0
     signed: ClassVar[frozenset[str]] = frozenset()  # settings that may be below 0
+    takes_complex: ClassVar[bool] = True
     saved: ClassVar[Mapping[str, str]] = {}  # PyTorch's name of what is kept for a parameter -> the attribute
 
     def __init__(
@@ -70,6 +73,7 @@ class Optimizer:
         self._check_names(kept)
         groups = groups_of(name, params, lr, {**(settings or {}), "maximize": kept.get("maximize", False)})
         self.params = _checked(name, [tensor for group in groups for tensor in group.params])
+        self._check_complex(name)
         self._share_out(groups)
         self.state_dtype = _state_dtype(name, kept.get("state_dtype"))
         device = kept.get("state_device")
@@ -81,7 +85,7 @@ class Optimizer:
             group.lr = group.lr if group.lr.device == self.device else group.lr.to(self.device).realize()
         self.lr, self.rates = groups[0].lr, [group.lr for group in groups[1:]]
         self._groups = Hidden(groups)
-        self.fused = fused = bool(fused)
+        self.fused = fused = bool(fused) and not any(tensor.dtype.is_complex for tensor in self.params)
         Tensor.realize(*self.params)  # weights that are computed from nothing would be computed again in every step
         self._flat: list[Flat] = []
         self._members = [[place] for place in range(len(self.params))]  # the parameters of each tensor that is changed
@@ -127,6 +131,15 @@ class Optimizer:
         if value is None or isinstance(value, bool | str | tuple) or key in ("initial_lr", "max_lr", "min_lr"):
             return value
         return number(name, key, value, -math.inf if key in self.signed else 0.0, self.below.get(key))
+
+    def _check_complex(self, name: str) -> None:
+        for place, tensor in enumerate(self.params):
+            if tensor.dtype.is_complex and not self.takes_complex:
+                raise DTypeError(
+                    f"{name}: parameter {place} is {tensor.dtype.name}, and {name} takes real parameters",
+                    f"parameter {tensor._made()}",
+                    "Give it to another optimiser, as AdamW, or train view_as_real() of it.",
+                )
 
     def _check_fused(self, fused: bool) -> None:
         """Refuses what cannot be changed as one."""
@@ -275,13 +288,13 @@ class Optimizer:
 
     def _step_one(self, index: int, weight: Tensor, grad: Tensor) -> None:
         exact = self.masters[index] if self.masters else weight
-        wide = wide_dtype(weight.dtype)
+        wide = wide_dtype(parts_dtype(weight.dtype))
         old, grad = exact.detach(), grad.detach()
         if self._moves:
             old, grad = old.to(self.device), grad.to(self.device)
         grad = -grad if self._group(index)["maximize"] else grad
-        old = old.cast(wide)
-        new = old - self._change(index, old, grad.cast(wide))
+        old = as_parts(old).cast(wide)
+        new = from_parts(old - self._change(index, old, as_parts(grad).cast(wide)), weight.dtype)
         if self.masters and exact is not weight:
             new = self._write(exact, new)
         self._write(weight, new.to(weight.device) if self._moves else new)
@@ -318,8 +331,9 @@ class Optimizer:
         return self.device if self._moves else tensor.device
 
     def _zeros(self, tensor: Tensor) -> Tensor:
-        dtype = self.state_dtype or wide_dtype(tensor.dtype)
-        return Tensor.zeros(*tensor.shape, dtype=dtype, device=self._home(tensor), requires_grad=False)
+        dtype = self.state_dtype or wide_dtype(parts_dtype(tensor.dtype))
+        shape = (*tensor.shape, 2) if tensor.dtype.is_complex else tensor.shape
+        return Tensor.zeros(*shape, dtype=dtype, device=self._home(tensor), requires_grad=False)
 
     def _master(self, tensor: Tensor) -> Tensor:
         """The exact value of a parameter; itself, if it is exact enough and in the right place."""
@@ -408,7 +422,7 @@ def _checked(name: str, params: Iterable[Tensor]) -> list[Tensor]:
             raise ArgumentError(
                 f"{name}: parameter {place} is no tensor: {tensor!r:.60}", fix="Use nn.state.get_parameters(model)."
             )
-        if tensor.requires_grad is not False and not tensor.dtype.is_float:
+        if tensor.requires_grad is not False and not tensor.dtype.is_continuous:
             raise DTypeError(
                 f"{name}: parameter {place} is {tensor.dtype.name}, and only floats have gradients",
                 f"parameter {tensor._made()}",

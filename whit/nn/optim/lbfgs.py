@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, Unpack
 
 from whit.errors import ArgumentError
 from whit.nn.optim.base import Optimizer, Params, StateOptions
+from whit.nn.optim.parts import as_parts, from_parts
 from whit.tensor import Tensor
 
 LEAST_CURVATURE = 1e-10  # of a pair that is kept
@@ -81,7 +82,7 @@ class LBFGS(Optimizer):
         return tensor.grad if tensor.grad is not None else tensor.detach() * 0
 
     def _flat_gradient(self) -> Tensor:
-        first, *others = [self._gradient(tensor).detach().reshape(-1) for tensor in self.params]
+        first, *others = [as_parts(self._gradient(tensor).detach()).reshape(-1) for tensor in self.params]
         sign = -1.0 if self.param_groups[0]["maximize"] else 1.0
         return ((first.cat(*others) if others else first) * sign).realize()
 
@@ -89,9 +90,10 @@ class LBFGS(Optimizer):
         """The parameters at start + t * way."""
         at = 0
         for tensor, first in zip(self.params, start, strict=True):
-            part = way[at : at + tensor.numel()].reshape(tensor.shape)
-            tensor.assign((first + part.cast(first.dtype) * t).detach())
-            at += tensor.numel()
+            parts = as_parts(first)
+            part = way[at : at + parts.numel()].reshape(parts.shape)
+            tensor.assign(from_parts(parts + part.cast(parts.dtype) * t, tensor.dtype).detach())
+            at += parts.numel()
         Tensor.realize(*self.params)
 
     def _copies(self) -> list[Tensor]:

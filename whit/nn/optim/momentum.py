@@ -135,6 +135,7 @@ class Muon(Optimizer):
     """
 
     below: ClassVar = {"momentum": 1.0}
+    takes_complex = False
     saved: ClassVar = {"momentum_buffer": "b"}
 
     def __init__(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from whit.errors import ArgumentError, ShapeError
 from whit.ir.op import spell_shape
+from whit.nn.optim.parts import as_parts, from_parts
 from whit.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -30,7 +31,8 @@ def to_state_dict(optimizer: Optimizer) -> dict[str, Any]:
     state = {}
     if count != 0:
         for place in range(len(optimizer.params)):
-            parts = {name: states[place].clone().realize() for name, states in kept.items()}
+            dtype = optimizer.params[place].dtype
+            parts = {name: from_parts(states[place], dtype).clone().realize() for name, states in kept.items()}
             state[place] = parts if count is None else {"step": Tensor(count), **parts}
     groups, start = [], 0
     for group in optimizer.param_groups:
@@ -90,6 +92,8 @@ def _writes(optimizer: Optimizer, states: list[Mapping[str, Any]]) -> list[tuple
             if value is None:
                 continue
             tensor = value if isinstance(value, Tensor) else Tensor(getattr(value, "numpy", lambda v=value: v)())
+            if optimizer.params[place].dtype.is_complex:
+                tensor = as_parts(tensor)
             if tensor.numel() != piece.numel():
                 raise ShapeError(
                     f"load_state_dict: {name} {spell_shape(tensor.shape)} for a parameter {spell_shape(piece.shape)}",
