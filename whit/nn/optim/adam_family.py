@@ -96,7 +96,7 @@ class NAdam(Counted):
         """What gradient and mean are multiplied by, and the correction of squares."""
         b1, b2 = group["betas"]
         now, after = (b1 * (1 - 0.5 * power(MOMENTUM_BASE, at * group["momentum_decay"])) for at in (step, step + 1))
-        place = next(i for i, each in enumerate(self.param_groups) if each is group)
+        place = next(i for i, each in enumerate(self._groups.content) if each is group)
         product = self._write(self.products[place], self.products[place] * now)
         first = group.lr * (1 - now) / (1 - product)
         second = group.lr * after / (1 - product * after)

@@ -71,7 +71,8 @@ class Optimizer:
     ) -> None:
         name = type(self).__name__
         self._check_names(kept)
-        groups = groups_of(name, params, lr, {**(settings or {}), "maximize": kept.get("maximize", False)})
+        defaults = {**(settings or {}), "maximize": kept.get("maximize", False)}
+        groups = groups_of(name, params, lr, defaults)
         self.params = _checked(name, [tensor for group in groups for tensor in group.params])
         self._check_complex(name)
         self._share_out(groups)
@@ -79,6 +80,8 @@ class Optimizer:
         device = kept.get("state_device")
         self.device = self.params[0].device if device is None else canonicalize(device)
         self._moves = device is not None
+        self._defaults = Hidden({"lr": lr, **defaults})
+        self._added: list[Optimizer] = []  # one for each group that was added later: it counts its own steps
         for group in groups:
             for key, value in group.settings.items():
                 group.settings[key] = self._checked_setting(name, key, value)
@@ -111,8 +114,33 @@ class Optimizer:
         kernels, which are compiled again."""
         return [group for part in self._parts() for group in part._groups.content]
 
+    def add_param_group(self, param_group: Mapping[str, Any]) -> None:
+        """One group more, as of layers that are trained from now on. Settings that it does not say are those that the
+        optimiser was made with. Schedules are made afterwards."""
+        name = type(self).__name__
+        if not isinstance(param_group, Mapping) or "params" not in param_group:
+            raise ArgumentError(f"{name}: the group {param_group!r:.60}", fix='It is a dictionary with "params".')
+        added = type(self)([param_group], **self._made_with())
+        _checked(name, [*self._all_params(), *added.params])
+        self._added.append(added)
+        self.rates = [*self.rates, added.lr]
+
+    def _made_with(self) -> dict[str, Any]:
+        """The arguments of the constructor but the parameters."""
+        import inspect  # lazy: for a call that few programs make
+
+        known = {**vars(self), **self._defaults.content}
+        found = {key: known[key] for key in inspect.signature(type(self)).parameters if key in known}
+        found.pop("params")
+        options = {"state_device": self.device if self._moves else None, "masters": bool(self.masters)}
+        return {**found, **options, "state_dtype": self.state_dtype, "maximize": known["maximize"]}
+
     def _parts(self) -> Sequence[Optimizer]:
-        return (self,)
+        return (self, *self._added)
+
+    def _all_params(self) -> list[Tensor]:
+        """Of all groups, also those that were added."""
+        return [tensor for part in self._parts() for tensor in part.params]
 
     def _share_out(self, groups: list[Group]) -> None:
         """Which group each parameter is in; tensors that are not trained are in none."""
@@ -247,7 +275,7 @@ class Optimizer:
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forgets the gradients."""
-        for tensor in self.params:
+        for tensor in self._all_params():
             tensor.grad = None
 
     def step(self, skip: Tensor | Callable[[], Any] | None = None) -> Any:
@@ -256,7 +284,7 @@ class Optimizer:
         it computes gradients, and returns the loss."""
         found = None if isinstance(skip, Tensor) or not callable(skip) else skip()
         condition = skip if isinstance(skip, Tensor) or not callable(skip) else None
-        losses = unrealised_roots(self.params)
+        losses = unrealised_roots(self._all_params())
         Tensor.realize(*self.schedule_step(condition), *losses)
         return found
 
@@ -284,7 +312,8 @@ class Optimizer:
             self._step_one(index, weight, grad)
         self._skip = None
         self._numbers.clear()
-        return [*self._whole, *self.masters, *self._states(), *shared, *changed]
+        later = [tensor for part in self._added for tensor in part.schedule_step(skip)]
+        return [*self._whole, *self.masters, *self._states(), *shared, *changed, *later]
 
     def _step_one(self, index: int, weight: Tensor, grad: Tensor) -> None:
         exact = self.masters[index] if self.masters else weight
@@ -357,7 +386,11 @@ class OptimizerGroup(Optimizer):
         self.rates: list[Tensor] = []
 
     def _parts(self) -> Sequence[Optimizer]:
-        return self.optimizers
+        return [part for each in self.optimizers for part in each._parts()]
+
+    def add_param_group(self, param_group: Mapping[str, Any]) -> None:
+        """Refuses: one of them has to take it."""
+        raise UserError("OptimizerGroup: add_param_group", fix="Say to which: group[0].add_param_group(...).")
 
     def __getitem__(self, index: int) -> Optimizer:
         return self.optimizers[index]

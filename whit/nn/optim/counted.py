@@ -28,7 +28,7 @@ class Counted(Optimizer):
 
     def _begin(self) -> list[Tensor]:
         now = self._write(self.steps, self.steps + 1)
-        for group in self.param_groups:
+        for group in self._groups.content:
             found = self._numbers_at(now, group)
             if found:
                 first, *others = found

@@ -13,7 +13,7 @@ the closure can.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Unpack
 
 from whit.errors import ArgumentError
@@ -71,6 +71,10 @@ class LBFGS(Optimizer):
         self._way: Tensor | None = None
         self._before: Tensor | None = None  # the gradient before the last change
         self._t, self._scale, self._iterations = 0.0, 1.0, 0
+
+    def add_param_group(self, param_group: Mapping[str, Any]) -> None:
+        """Refuses: there is one direction for all."""
+        raise ArgumentError("LBFGS: 2 groups", fix="It has one direction for all.")
 
     def _checked_setting(self, name: str, key: str, value: Any) -> Any:
         found = super()._checked_setting(name, key, value)

@@ -66,7 +66,7 @@ class LossScaler:
                 "LossScaler: the gradients are divided by the factor already",
                 fix="Call unscale() once between backward() and step().",
             )
-        held = [tensor for tensor in optimizer.params if tensor.grad is not None]
+        held = [tensor for tensor in optimizer._all_params() if tensor.grad is not None]
         if not held:
             raise ArgumentError("LossScaler: no parameter has a gradient", fix="Call backward() first.")
         wholes = joined_by_kind([tensor.grad for tensor in held])
@@ -92,7 +92,7 @@ class LossScaler:
 
     def step(self, optimizer: Optimizer) -> None:
         """The same at once, with the loss if it is still lazy."""
-        losses = unrealised_roots(optimizer.params)
+        losses = unrealised_roots(optimizer._all_params())
         Tensor.realize(*self.schedule_step(optimizer), *losses)
 
     def _factor_for(self, tensor: Any) -> Tensor:

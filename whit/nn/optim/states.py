@@ -26,6 +26,21 @@ def _kept(optimizer: Optimizer) -> dict[str, list[Tensor]]:
 
 def to_state_dict(optimizer: Optimizer) -> dict[str, Any]:
     """The tensors are copies."""
+    state: dict[int, Any] = {}
+    start = 0
+    for part in optimizer._parts():
+        state.update({start + place: parts for place, parts in _state_of(part).items()})
+        start += len(part.params)
+    groups, start = [], 0
+    for group in optimizer.param_groups:
+        numbers = list(range(start, start + len(group.params)))
+        start += len(numbers)
+        groups.append({"lr": group.number(), **group.settings, "params": numbers})
+    return {"state": state, "param_groups": groups}
+
+
+def _state_of(optimizer: Optimizer) -> dict[int, dict[str, Tensor]]:
+    """What is kept for each parameter of the groups that an optimiser was made with."""
     kept, steps = _kept(optimizer), optimizer._count()
     count = None if steps is None else float(steps.item())
     state = {}
@@ -34,26 +49,26 @@ def to_state_dict(optimizer: Optimizer) -> dict[str, Any]:
             dtype = optimizer.params[place].dtype
             parts = {name: from_parts(states[place], dtype).clone().realize() for name, states in kept.items()}
             state[place] = parts if count is None else {"step": Tensor(count), **parts}
-    groups, start = [], 0
-    for group in optimizer.param_groups:
-        numbers = list(range(start, start + len(group.params)))
-        start += len(numbers)
-        groups.append({"lr": group.number(), **group.settings, "params": numbers})
-    return {"state": {place: parts for place, parts in state.items() if parts}, "param_groups": groups}
+    return {place: parts for place, parts in state.items() if parts}
 
 
 def from_state_dict(optimizer: Optimizer, given: Mapping[str, Any]) -> None:
     """Writes all into the optimiser, after looking whether it fits."""
     groups = _fitting(optimizer, given)
     numbers = [number for group in groups for number in group["params"]]
-    writes = _writes(optimizer, [given["state"].get(number, {}) for number in numbers])
+    states = [given["state"].get(number, {}) for number in numbers]
+    shares, writes = [], []
+    for part in optimizer._parts():
+        shares.append(states[: len(part.params)])
+        writes += _writes(part, shares[-1])
+        states = states[len(part.params) :]
     for group, other in zip(optimizer.param_groups, groups, strict=True):
         for key, value in other.items():
             if key in group.settings:
                 group.settings[key] = optimizer._checked_setting(type(optimizer).__name__, key, _plain(value))
         group["lr"] = float(other["lr"])
-    steps = [float(state["step"]) for state in given["state"].values() if "step" in state]
-    optimizer._set_count(max(steps, default=0.0))
+    for part, share in zip(optimizer._parts(), shares, strict=True):
+        part._set_count(max((float(state["step"]) for state in share if "step" in state), default=0.0))
     for target, value in writes:
         target.assign(value.to(target.device).cast(target.dtype))
     if writes:
