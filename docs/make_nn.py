@@ -109,7 +109,6 @@ LEFT_OUT: Final = {
     "nn.utils.convert_conv*": "the compiler chooses how tensors lie in memory",
     "nn.utils.parametrize.transfer_parametrizations_and_params": "`copy.deepcopy` of the module",
     "nn.utils.parametrize.type_before_parametrizations": "`isinstance`: the class is one below that of the layer",
-    "nn.utils.parametrizations.orthogonal": "nothing yet: `register_parametrization` with `matrix_exp`",
     "nn.utils.skip_init": "weights are lazy until they are used",
     "nn.utils.stateless": "tensors of a model can be replaced",
     "nn.utils.rnn.invert_permutation": "`order.argsort()`",

@@ -35,6 +35,17 @@ NORMS: dict[str, tuple[Callable[[Any], Any], tuple[int, ...]]] = {
         lambda n: n.utils.parametrizations.spectral_norm(n.ConvTranspose1d(3, 4, 2)),
         (2, 3, 4),
     ),
+    "orthogonal": (lambda n: n.utils.parametrizations.orthogonal(n.Linear(3, 3)), (2, 3)),
+    "orthogonal columns": (lambda n: n.utils.parametrizations.orthogonal(n.Linear(3, 4)), (2, 3)),
+    "orthogonal rows": (lambda n: n.utils.parametrizations.orthogonal(n.Linear(5, 3), orthogonal_map="cayley"), (2, 5)),
+    "orthogonal by exp": (
+        lambda n: n.utils.parametrizations.orthogonal(n.Linear(5, 3), "weight", "matrix_exp"),
+        (2, 5),
+    ),
+    "orthogonal without a base": (
+        lambda n: n.utils.parametrizations.orthogonal(n.Linear(5, 3), use_trivialization=False),
+        (2, 5),
+    ),
     "of a vector": (lambda n: n.utils.parametrizations.spectral_norm(n.Linear(3, 4), "bias"), (2, 3)),
 }
 
@@ -123,6 +134,37 @@ def test_a_spectral_norm_finds_the_largest_singular_value() -> None:
         for other in (copy.deepcopy(layer).eval(), pickle.loads(pickle.dumps(layer)).eval()):
             assert np.allclose(other.weight.numpy(), layer.eval().weight.numpy(), atol=1e-6)
     nn.utils.remove_spectral_norm(nn.utils.spectral_norm(nn.Linear(2, 2)))
+
+
+@pytest.mark.parametrize(
+    ("kind", "shape"), [("matrix_exp", (4, 4)), ("cayley", (3, 5)), ("householder", (5, 3)), ("householder", (4, 4))]
+)
+def test_an_orthogonal_weight_stays_so(kind: str, shape: tuple[int, int]) -> None:
+    layer = nn.Linear(shape[1], shape[0], bias=False)
+    before = np.linalg.qr(array(max(shape), min(shape)))[0]
+    before = before if shape[0] >= shape[1] else np.ascontiguousarray(before.T)
+    layer.weight.assign(Tensor(before)).realize()
+    parametrizations.orthogonal(layer, orthogonal_map=kind)
+    assert np.allclose(layer.weight.numpy(), before, atol=1e-5)
+    opt = nn.optim.SGD(nn.state.get_parameters(layer), lr=0.3)
+    (layer(Tensor.eye(shape[1])) - Tensor(array(shape[1], shape[0]))).square().sum().backward()
+    opt.step()
+    after = layer.weight.numpy()
+    gram = after @ after.T if shape[0] < shape[1] else after.T @ after
+    assert np.abs(after - before).max() > 0.05 and np.allclose(gram, np.eye(min(shape)), atol=1e-5)
+    layer.weight = Tensor(before)
+    assert np.allclose(layer.weight.numpy(), before, atol=1e-5)
+
+
+def test_weights_that_cannot_be_orthogonal() -> None:
+    layer = nn.Linear(3, 3)
+    with pytest.raises(ValueError, match="orthogonal: bias of Linear is"):
+        parametrizations.orthogonal(layer, "bias")
+    with pytest.raises(ArgumentError, match="orthogonal_map='exp'"):
+        parametrizations.orthogonal(layer, orthogonal_map="exp")
+    with pytest.raises(ArgumentError, match="matrix_exp has no inverse here"):
+        parametrizations.orthogonal(layer, use_trivialization=False)
+    assert sorted(layer.state_dict()) == ["bias", "weight"]
 
 
 class Symmetric(nn.Module):
