@@ -74,7 +74,6 @@ class Optimizer:
         defaults = {**(settings or {}), "maximize": kept.get("maximize", False)}
         groups = groups_of(name, params, lr, defaults)
         self.params = _checked(name, [tensor for group in groups for tensor in group.params])
-        self._check_complex(name)
         self._share_out(groups)
         self.state_dtype = _state_dtype(name, kept.get("state_dtype"))
         device = kept.get("state_device")
@@ -88,7 +87,7 @@ class Optimizer:
             group.lr = group.lr if group.lr.device == self.device else group.lr.to(self.device).realize()
         self.lr, self.rates = groups[0].lr, [group.lr for group in groups[1:]]
         self._groups = Hidden(groups)
-        self.fused = fused = bool(fused) and not any(tensor.dtype.is_complex for tensor in self.params)
+        self.fused = fused = self._is_fused(name, fused)
         Tensor.realize(*self.params)  # weights that are computed from nothing would be computed again in every step
         self._flat: list[Flat] = []
         self._members = [[place] for place in range(len(self.params))]  # the parameters of each tensor that is changed
@@ -160,7 +159,8 @@ class Optimizer:
             return value
         return number(name, key, value, -math.inf if key in self.signed else 0.0, self.below.get(key))
 
-    def _check_complex(self, name: str) -> None:
+    def _is_fused(self, name: str, fused: bool | None) -> bool:
+        """Whether parameters become views of flat tensors: complex ones do not. Some optimisers refuse those."""
         for place, tensor in enumerate(self.params):
             if tensor.dtype.is_complex and not self.takes_complex:
                 raise DTypeError(
@@ -168,6 +168,7 @@ class Optimizer:
                     f"parameter {tensor._made()}",
                     "Give it to another optimiser, as AdamW, or train view_as_real() of it.",
                 )
+        return bool(fused) and not any(tensor.dtype.is_complex for tensor in self.params)
 
     def _check_fused(self, fused: bool) -> None:
         """Refuses what cannot be changed as one."""
