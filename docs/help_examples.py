@@ -87,6 +87,8 @@ nn.EmbeddingBag: nn.EmbeddingBag(10, 4)(Tensor([[1, 2, 9]])).shape
 nn.FeatureAlphaDropout: nn.FeatureAlphaDropout(0.2).eval()(image).shape
 nn.Flatten: nn.Flatten()(image).shape
 nn.Fold: nn.Fold((4, 4), (2, 2), stride=2)(Tensor.ones(1, 8, 4)).shape
+nn.FractionalMaxPool2d: nn.FractionalMaxPool2d(2, output_ratio=0.5)(image).shape
+nn.FractionalMaxPool3d: nn.FractionalMaxPool3d(2, output_size=2)(volume).shape
 nn.GRUCell: nn.GRUCell(3, 5)(x).shape
 nn.GaussianNLLLoss: nn.GaussianNLLLoss()(x, x + 1, Tensor.ones(2, 3))
 nn.GroupNorm: nn.GroupNorm(2, 4)(Tensor.ones(1, 4, 6)).shape

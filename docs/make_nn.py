@@ -80,8 +80,6 @@ DEPRECATED = "deprecated in PyTorch"
 LEFT_OUT: Final = {
     "nn.Container": DEPRECATED,
     "nn.CrossMapLRN2d": DEPRECATED + "; `nn.LocalResponseNorm`",
-    "nn.FractionalMaxPool2d": "nothing yet: `nn.AdaptiveMaxPool2d`",
-    "nn.FractionalMaxPool3d": "nothing yet: `nn.AdaptiveMaxPool3d`",
     "nn.LinearCrossEntropy*": "a linear layer and `cross_entropy` are fused by the compiler",
     "nn.NLLLoss2d": DEPRECATED + "; `nn.NLLLoss`",
     "nn.RNNBase": "`nn.RNN`, `nn.LSTM` or `nn.GRU`",
@@ -98,7 +96,6 @@ LEFT_OUT: Final = {
     "nn.Module.share_memory": "`x.data()`, or DLPack",
     "nn.Module.to_empty": "weights are lazy until they are used",
     "nn.functional.conv_tbc": "`conv1d` of another order of axes",
-    "nn.functional.fractional_max_pool*": "nothing yet: `adaptive_max_pool2d`",
     "nn.functional.grouped_mm": KERNELS,
     "nn.functional.scaled_grouped_mm": KERNELS,
     "nn.functional.scaled_mm": KERNELS,

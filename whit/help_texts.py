@@ -838,6 +838,8 @@ TEXTS: Final[dict[str, str]] = {
     "nn.FeatureAlphaDropout": "Example:\n    image = Tensor.arange(192).reshape(1, 3, 8, 8).float()\n    nn.FeatureAlphaDropout(0.2).eval()(image).shape\n    # (1, 3, 8, 8)",
     "nn.Flatten": "Example:\n    image = Tensor.arange(192).reshape(1, 3, 8, 8).float()\n    nn.Flatten()(image).shape\n    # (1, 192)",
     "nn.Fold": "Example:\n    nn.Fold((4, 4), (2, 2), stride=2)(Tensor.ones(1, 8, 4)).shape\n    # (1, 2, 4, 4)",
+    "nn.FractionalMaxPool2d": "Example:\n    image = Tensor.arange(192).reshape(1, 3, 8, 8).float()\n    nn.FractionalMaxPool2d(2, output_ratio=0.5)(image).shape\n    # (1, 3, 4, 4)",
+    "nn.FractionalMaxPool3d": "Example:\n    volume = Tensor.arange(128).reshape(1, 2, 4, 4, 4).float()\n    nn.FractionalMaxPool3d(2, output_size=2)(volume).shape\n    # (1, 2, 2, 2, 2)",
     "nn.GRUCell": "Example:\n    x = Tensor([[3.0, 1.0, 2.0], [-1.0, 0.5, 4.0]])\n    nn.GRUCell(3, 5)(x).shape\n    # (2, 5)",
     "nn.GaussianNLLLoss": "Example:\n    x = Tensor([[3.0, 1.0, 2.0], [-1.0, 0.5, 4.0]])\n    nn.GaussianNLLLoss()(x, x + 1, Tensor.ones(2, 3))\n    # 0.5",
     "nn.GroupNorm": "Example:\n    nn.GroupNorm(2, 4)(Tensor.ones(1, 4, 6)).shape\n    # (1, 4, 6)",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from whit.nn.functional import pooling
+from whit.nn.functional.fractional import fractional_max_pool
 from whit.nn.functional.pooling import Sizes
 from whit.nn.module import Module
 from whit.tensor import Tensor
@@ -118,6 +119,42 @@ class AdaptiveMaxPool2d(Module):
 
     def __call__(self, x: Tensor) -> Any:
         return pooling.adaptive_max_pool(x, self.axes, self.output_size, self.return_indices)
+
+
+class FractionalMaxPool2d(Module):
+    """The largest elements of windows of images that begin at random places: `output_size` of them, or the size times
+    `output_ratio`."""
+
+    axes = 2
+
+    def __init__(
+        self,
+        kernel_size: Any,
+        output_size: Any = None,
+        output_ratio: Any = None,
+        return_indices: bool = False,
+        _random_samples: Tensor | None = None,
+    ) -> None:
+        self.kernel_size, self.output_size, self.output_ratio = kernel_size, output_size, output_ratio
+        self.return_indices = return_indices
+        self._random_samples = _random_samples
+
+    def __call__(self, x: Tensor) -> Any:
+        return fractional_max_pool(
+            x,
+            self.axes,
+            self.kernel_size,
+            self.output_size,
+            self.output_ratio,
+            self.return_indices,
+            self._random_samples,
+        )
+
+
+class FractionalMaxPool3d(FractionalMaxPool2d):
+    """The same of volumes (batch, channels, depth, height, width)."""
+
+    axes = 3
 
 
 class MaxPool1d(MaxPool2d):

@@ -58,6 +58,7 @@ from whit.nn.functional.dropout import (
     dropout3d,
     feature_alpha_dropout,
 )
+from whit.nn.functional.fractional import fractional_max_pool2d, fractional_max_pool3d
 from whit.nn.functional.in_place import celu_, elu_, hardtanh_, leaky_relu_, relu_, rrelu_, selu_, threshold_
 from whit.nn.functional.linear import (
     bilinear,
@@ -170,6 +171,8 @@ __all__ = [
     "embedding_bag",
     "feature_alpha_dropout",
     "fold",
+    "fractional_max_pool2d",
+    "fractional_max_pool3d",
     "gaussian_nll_loss",
     "gelu",
     "glu",
