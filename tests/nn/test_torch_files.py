@@ -250,7 +250,7 @@ def test_dtypes(is_zip: bool) -> None:
     theirs = {"float8_e4m3fn": "fp8e4m3", "float8_e5m2": "fp8e5m2"}
     for name, tensor in found.items():
         assert tensor.dtype.name == theirs.get(name, name) and tensor.tolist() == [0, 1, 1]
-    with pytest.raises(ParseError, match="ComplexHalf|complex32"):
+    with pytest.raises(ParseError, match=r"ComplexHalf|complex32"):
         torch_load(saved(torch.zeros(1, dtype=torch.complex32), is_zip))
 
 
