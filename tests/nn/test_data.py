@@ -99,7 +99,7 @@ def data_threads() -> int:
 
 
 def wait_for(condition: Any, seconds: float = 10) -> bool:
-    """Whether it comes true. What nobody refers to is collected once: late in a run of all tests that takes a second."""
+    """Whether it comes true. What nobody refers to is collected once: late in a run of all tests it takes a second."""
     gc.collect()
     end = time.monotonic() + seconds
     while not condition() and time.monotonic() < end:
