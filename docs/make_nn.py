@@ -62,7 +62,7 @@ DIFFERS: Final = {
     "nn.functional.softplus": "needs no threshold",
     "nn.utils.rnn.PackedSequence": "the filled tensor beside the lengths, in any order: nothing is packed",
     "nn.utils.rnn.pack_padded_sequence": "`enforce_sorted` has no effect",
-    "optim.Optimizer": "every parameter needs a gradient",
+    "optim.Optimizer": "parameters without a gradient stay as they are (steps count for all of a group); one has it",
     "optim.Adam": "`fused=True` changes all parameters of a group as one, on any device; so in all optimisers",
     "optim.LBFGS": "another line search of the same conditions",
     "optim.Muon": "axes after the first are taken as one",

@@ -103,3 +103,37 @@ def test_groups_that_cannot_be_added() -> None:
     with pytest.raises(UserError, match="OptimizerGroup: add_param_group"):
         optim.OptimizerGroup(opt).add_param_group({"params": [b]})
     assert len(opt.param_groups) == 1
+
+
+# ---- parameters that a loss does not use
+
+
+@pytest.mark.parametrize("name", ["SGD", "Adam", "RMSprop", "NAdam"])
+def test_parameters_without_a_gradient_stay_as_they_are(name: str) -> None:
+    used, unused = made()
+    before = unused.numpy().copy()
+    alone, _ = made()
+    both = getattr(optim, name)([used, unused], lr=0.1, weight_decay=0.1)
+    train(both, used)
+    train(getattr(optim, name)([alone], lr=0.1, weight_decay=0.1), alone)
+    np.testing.assert_array_equal(unused.numpy(), before)
+    np.testing.assert_array_equal(used.numpy(), alone.numpy())
+
+
+def test_a_group_that_is_not_used_waits() -> None:
+    first, second = made()
+    opt = optim.Adam([first])
+    opt.add_param_group({"params": [second]})
+    train(opt, first)
+    train(opt, second)
+    assert [float(opt.state_dict()["state"][place]["step"]) for place in (0, 1)] == [2, 2]
+
+
+def test_a_step_without_any_gradient_is_a_mistake_and_fused_ones_need_all() -> None:
+    first, second = made()
+    with pytest.raises(UserError, match="has no gradient"):
+        optim.Adam([first, second]).step()
+    opt = optim.Adam([first, second], fused=True)
+    first.sum().backward()
+    with pytest.raises(UserError, match="has no gradient"):
+        opt.step()

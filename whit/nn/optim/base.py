@@ -306,14 +306,18 @@ class Optimizer:
         Among them are other tensors that the batch has changed, as running statistics.
         """
         changed = unrealised_states()
+        used = [part for part in self._added if part._is_used()]
+        later = [tensor for part in used for tensor in part.schedule_step(skip)]
+        if used and not self._is_used():
+            return [*changed, *later]
         self._skip = None if skip is None else _condition(type(self).__name__, skip)
         gradients = self._gradients()
         shared = self._begin()
         for index, (weight, grad) in enumerate(zip(self._whole, gradients, strict=True)):
-            self._step_one(index, weight, grad)
+            if grad is not None:
+                self._step_one(index, weight, grad)
         self._skip = None
         self._numbers.clear()
-        later = [tensor for part in self._added for tensor in part.schedule_step(skip)]
         return [*self._whole, *self.masters, *self._states(), *shared, *changed, *later]
 
     def _step_one(self, index: int, weight: Tensor, grad: Tensor) -> None:
@@ -329,8 +333,15 @@ class Optimizer:
             new = self._write(exact, new)
         self._write(weight, new.to(weight.device) if self._moves else new)
 
-    def _gradients(self) -> list[Tensor]:
-        """The gradient of each tensor that is changed."""
+    def _is_used(self) -> bool:
+        """Whether the loss is computed from any of the parameters."""
+        return any(tensor.grad is not None for tensor in self.params)
+
+    def _gradients(self) -> Sequence[Tensor | None]:
+        """The gradient of each tensor that is changed. Parameters without one stay as they are, unless all are; fused
+        ones, which are changed as one, all need theirs."""
+        if self._is_used() and not self.fused:
+            return [None if tensor.grad is None else self._gradient(tensor) for tensor in self.params]
         found = [self._gradient(tensor) for tensor in self.params]
         if not self.fused:
             return found
