@@ -153,7 +153,10 @@ def test_what_is_written_into_a_tensor() -> None:
 
     def window(x: Tensor) -> Tensor:
         x = x + 1
-        x[1:3] = 5
+        x[1:3] = x[2:4]
+        x[:, 1] = 5
+        x[::2] = -x[1::2].flip(1)
+        x.T[2, 3] = 7
         return x
 
     check(function, normal(4, 3))

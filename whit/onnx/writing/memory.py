@@ -6,13 +6,14 @@ behind the last, which is cut off.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from whit.dtype import dtypes
 from whit.ir import ops
-from whit.ir.shapes import filled
-from whit.ir.uop import UOp
+from whit.ir.op import Op
+from whit.ir.uop import UOp, const
 from whit.onnx.types import INT64
 from whit.onnx.writing.movement import bare
 
@@ -71,20 +72,47 @@ def write_written(to: Translator, node: UOp) -> str:
             raise to.error(effect, "it is another effect than writing")
         if not all(isinstance(size, int) for size in (*target.shape, *effect.src[1].shape)):
             raise to.error(effect, "sizes are symbolic")
-        name = _window(to, effect, name) if effect.src[0] is not target else _scattered(to, effect, name)
+        name = _window(to, target, effect, name) if effect.src[0] is not target else _scattered(to, effect, name)
     return name
 
 
-def _window(to: Translator, store: UOp, name: str) -> str:
-    """A value in a window of the target: chosen there, and the old elsewhere."""
+def _window(to: Translator, target: UOp, store: UOp, name: str) -> str:
+    """A value in a view of the target: chosen where the view is, and the old elsewhere."""
     view, value, *positions = store.src
-    inner = view.src[0] if view.op is ops.SHRINK else view
-    parts = filled(view.arg, view.src[1:]) if view.op is ops.SHRINK else ()
-    if not parts or positions or store.arg.combine is not None or inner.op is ops.SHRINK:
-        raise to.error(store, "of what is written into tensors, ONNX has windows and elements at positions alone")
-    pads = tuple((start, total - start - size) for (start, size), total in zip(parts, inner.shape, strict=True))
-    window = value.constant(1).cast(dtypes.bool).reshape((1,) * len(view.shape)).expand(view.shape)
-    return to.sheet.add("Where", to.name(window.pad(pads)), to.name(value.pad(pads)), name)
+    if positions or store.arg.combine is not None:
+        raise to.error(store, "elements are written into a view")
+    inside = const(dtypes.bool, True).reshape((1,) * len(view.shape)).expand(view.shape)
+    while view is not target:
+        back = BACK.get(view.op)
+        if back is None:
+            raise to.error(store, f"it is written by way of {view.op.name}")
+        value, inside, view = back(view, value), back(view, inside), view.src[0]
+    return to.sheet.add("Where", to.name(inside), to.name(value), name)
+
+
+def _unshrunk(view: UOp, value: UOp) -> UOp:
+    """A window in what it is a window of, with zeros around."""
+    sizes = zip(view.arg, view.src[0].shape, strict=True)
+    return value.pad(tuple((start, total - start - size) for (start, size), total in sizes))
+
+
+def _unpadded(view: UOp, value: UOp) -> UOp:
+    sizes = zip(view.arg, view.src[0].shape, strict=True)
+    return value.shrink(tuple((before, size) for (before, _), size in sizes))
+
+
+def _unpermuted(view: UOp, value: UOp) -> UOp:
+    return value.permute(tuple(view.arg.index(axis) for axis in range(len(view.arg))))
+
+
+# From a view of x to x: the same elements in the places where they are there.
+BACK: Final[dict[Op, Callable[[UOp, UOp], UOp]]] = {
+    ops.RESHAPE: lambda view, value: value.reshape(view.src[0].shape),
+    ops.PERMUTE: _unpermuted,
+    ops.FLIP: lambda view, value: value.flip(view.arg),
+    ops.SHRINK: _unshrunk,
+    ops.PAD: _unpadded,
+}
 
 
 def _scattered(to: Translator, store: UOp, name: str) -> str:
