@@ -2,6 +2,7 @@
 onnxruntime and under the checker of `onnx`."""
 
 import importlib.util
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -111,6 +112,19 @@ def test_a_network_has_the_operators_that_people_expect() -> None:
     assert {"Conv", "Relu", "MaxPool", "MatMul", "Softmax"} <= set(found)
     assert len(found) <= 18
     assert {"conv.weight", "conv.bias", "norm.running_mean", "linear.weight"} <= stored(data)
+
+
+def test_windows_side_by_side_are_a_pool() -> None:
+    assert kinds(check(lambda x: x.max_pool2d(2), normal(2, 3, 4, 6))) == ["MaxPool"]
+    check(lambda x: x.max_pool2d((3, 2)), normal(1, 2, 7, 5))
+    axes = {"x": {0: "batch"}}
+    check(lambda x: x.max_pool2d(2), normal(2, 3, 4, 6), others=[(normal(1, 3, 4, 6),)], dynamic_axes=axes)
+
+
+def test_files_have_two_gibibytes_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules[onnx.export.__module__], "MOST_BYTES", 100)
+    with pytest.raises(NotSupportedError, match="messages of protobuf at most 100"):
+        onnx.export(lambda x: x + 1, normal(3))
 
 
 def test_load_export_load_is_the_same() -> None:

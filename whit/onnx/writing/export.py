@@ -34,6 +34,7 @@ from whit.tensor.nested import flatten_tensors
 OPSETS: Final = range(18, 26)  # those whose operators are the ones that are written
 IR_VERSIONS: Final = {18: 8, 19: 9, 20: 9}  # of the file, by opset; 10 of later ones
 LARGEST_SIZE: Final = 1 << 20  # of an axis that may have any size
+MOST_BYTES = (1 << 31) - 1  # of a file without others beside it
 Axes = Mapping[str, Mapping[int, str] | Sequence[int]]
 
 
@@ -73,6 +74,11 @@ def export(
     names = _output_names(traced, output_names)
     data = _written(traced, names, dims, {tensor.uop: name for name, tensor in reversed(state.items())})
     data = wire.model(data, opset, IR_VERSIONS.get(opset, 10), "whit")
+    if len(data) > MOST_BYTES:
+        raise NotSupportedError(
+            f"onnx.export: the file has {len(data)} bytes, and messages of protobuf at most {MOST_BYTES}",
+            fix="Use a smaller dtype for the weights, or export the model in parts.",
+        )
     if path is not None:
         Path(path).write_bytes(data)
     return data

@@ -14,7 +14,7 @@ from whit.ir import ops
 from whit.ir.op import Op
 from whit.ir.uop import UOp
 from whit.onnx.types import INT32
-from whit.onnx.writing.movement import bare, settled
+from whit.onnx.writing.movement import bare, settled, unshaped
 from whit.records import dataclass
 from whit.tensor.graphs.convolution.convolve import Sliding
 from whit.tensor.graphs.convolution.max_pool import Pooling
@@ -45,10 +45,10 @@ IN_PRODUCTS: Final = frozenset(
 
 
 def write_reduce(to: Translator, node: UOp) -> str:
-    """A product of matrices, or a reduction."""
-    product = _contraction(to, node)
-    if product is not None:
-        return product
+    """A product of matrices, windows side by side, or a reduction."""
+    known = _contraction(to, node) or _windows(to, node)
+    if known is not None:
+        return known
     (x,), axes = node.src[:1], to.sheet.numbers(node.arg.axes)
     is_bool = node.dtype is dtypes.bool
     kind = (OF_BOOLS if is_bool else REDUCTIONS).get(node.arg.op)
@@ -95,6 +95,22 @@ def _contraction(to: Translator, node: UOp) -> str | None:
     value = value.reshape(tuple(shape[axis] for axis in in_order))
     value = value.permute(tuple(in_order.index(axis) for axis in axes.stays if axis in in_order))
     return to.name(value.reshape(node.shape))
+
+
+def _windows(to: Translator, node: UOp) -> str | None:
+    """The largest of windows that lie side by side in images: (n, c, h, kh, w, kw), of which kh and kw are reduced."""
+    view = node.src[0]
+    if node.arg.op is not ops.MAX or view.op is not ops.PERMUTE or not node.dtype.is_float:
+        return None
+    if tuple(view.arg) != (0, 1, 2, 4, 3, 5) or node.arg.axes != (4, 5):
+        return None
+    image = unshaped(view.src[0])
+    *outer, height, down, width, across = view.src[0].shape
+    whole = (*outer, _product((height, down), [0, 1]), _product((width, across), [0, 1]))
+    if image.shape != whole or not isinstance(down, int) or not isinstance(across, int):
+        return None
+    kernel = (down, across)
+    return to.sheet.add("MaxPool", to.name(image), kernel_shape=kernel, strides=kernel)
 
 
 def _kinds(left: UOp, right: UOp, product: UOp, summed: tuple[int, ...]) -> Axes | None:
