@@ -48,6 +48,7 @@ _ENTRANCES = (
     "whit.config",
     "whit.engine.devices.device",
     "whit.helpers",
+    "whit.onnx.writing",
 )
 
 

@@ -81,6 +81,12 @@ class Model:
             results = self._runner(values)
         return {port.name: self._result(value) for port, value in zip(self.graph.outputs, results, strict=True)}
 
+    def traced(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """The same as a graph of the inputs, captured or not: for who goes on with the graph."""
+        values = {port.name: inputs[port.name] for port in self.inputs}
+        results = Runner(self.graph, Context(self.device, False))({**self._defaults, **values})
+        return {port.name: self._result(value) for port, value in zip(self.graph.outputs, results, strict=True)}
+
     def values(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """The values of all nodes of the model's graph by name, computed one after the other."""
         given = check(inputs, self.graph.inputs, self.device, self._defaults)
