@@ -32,12 +32,14 @@ from whit.ir.graph import topological
 from whit.ir.uop import UOp, as_index
 from whit.kernel.contraction import (
     LEAST_NEIGHBOURS,
+    MOST_PANEL_ROWS,
     Contraction,
     can_transpose,
     find_contractions,
     has_room_for_sums,
     is_gated,
     is_unit,
+    lies_in_panels,
     may_overwrite,
     merged,
     reads_what_it_writes,
@@ -228,16 +230,17 @@ def candidates(found: Contraction, body: UOp, given: Operands, scope: Scope | No
     scope = scope or Scope(DEPTHS_BYTES, TILES)
     is_long = _is_long(body, found.reduce)
     has_room = not is_long and has_room_for_sums(body, found)
+    is_in_panels = lies_in_panels(found.b, [*found.outer, *found.n], found.along)
     for depth in depths(found.along, itemsize, scope.depths):
         yield from _of_images(found, body, given, depth, width)
         for way_b in ways_of_b(found, depth, m, n >= width):
-            if way_b is Way.DIRECT:
+            if way_b is Way.DIRECT and not is_in_panels:
                 depth = _direct_depth(found, m, deep)
                 if depth.is_ragged:
                     continue
             elif m < LEAST_SIDE:
                 continue
-            most = _most_vectors(way_b, m, n, width)
+            most = _most_vectors(way_b, 1 if is_in_panels else m, n, width)
             copy_b, waits = _copy_of_b(found, way_b), depth.blocks > 1 or is_long
             for way_a in _ways_of_a(found, depth):
                 is_across = bool(found.m) and not is_unit(found.a, depth.inside[-1])
@@ -385,7 +388,8 @@ def _copy_of_a(found: Contraction, depth: Depth, way: Way, rows: int, width: int
 def ways_of_b(found: Contraction, depth: Depth, m: int, is_wide: bool) -> list[Way]:
     """How columns may be read or copied, the likeliest first."""
     if _is_contiguous(found.b, found.n):
-        has_few_rows = m <= FEW_ROWS and len(depth.inside) == 1
+        is_in_panels = lies_in_panels(found.b, [*found.outer, *found.n], found.along)
+        has_few_rows = m <= (MOST_PANEL_ROWS if is_in_panels else FEW_ROWS) and len(depth.inside) == 1
         is_direct = is_wide and has_few_rows and _is_read_as_it_is(found.b, depth)
         return [Way.DIRECT, Way.ACROSS] if is_direct else [Way.ACROSS]
     is_linear = merged(found.b, found.n) == len(found.n)
