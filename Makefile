@@ -10,7 +10,7 @@ READY := $(VENV)/ready
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test arrays test-cuda test-onnx models fuzz quick coverage browser lint format replay bench demo docs release clean
+.PHONY: help setup test arrays test-cuda test-onnx models programs fuzz quick coverage browser lint format replay bench demo docs release clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
@@ -47,6 +47,9 @@ test-onnx: $(READY) ## run the tests of the ONNX standard, which come with its p
 
 models: $(READY) ## train every model in every way, large ones too, and compare with PyTorch where it is installed
 	$(BIN)/python -m pytest -n auto --dist worksteal -m "large or not large" tests/models
+
+programs: $(READY) ## run eighty programs written for PyTorch, NumPy, JAX and tinygrad with the import changed
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "large or not large" tests/programs
 
 FUZZER ?= api
 SEED ?= 0

@@ -193,6 +193,7 @@ def test_arrays_of_data(dtype: str) -> None:
     assert xp.asarray([xp.asarray(values), xp.asarray(values)]).dtype is wanted
 
 
+@pytest.mark.cpu
 def test_a_copy_is_made_where_it_is_asked_for() -> None:
     x = xp.ones(3)
     assert xp.asarray(x) is xp.asarray(x, copy=False) is x
@@ -219,6 +220,7 @@ def test_a_copy_is_made_where_it_is_asked_for() -> None:
         xp.asarray("text")
 
 
+@pytest.mark.cpu
 @pytest.mark.parametrize("dtype", TRIED)
 def test_memory_goes_to_other_libraries_and_back(dtype: str) -> None:
     x = Tensor(samples(dtype))

@@ -91,7 +91,6 @@ def numbers(loader: DataLoader) -> list[list[float]]:
 
 
 def children() -> int:
-    gc.collect()
     return len(multiprocessing.active_children())
 
 
@@ -100,6 +99,8 @@ def data_threads() -> int:
 
 
 def wait_for(condition: Any, seconds: float = 10) -> bool:
+    """Whether it comes true. What nobody refers to is collected once: late in a run of all tests that takes a second."""
+    gc.collect()
     end = time.monotonic() + seconds
     while not condition() and time.monotonic() < end:
         time.sleep(0.02)
@@ -217,7 +218,7 @@ def test_a_worker_that_takes_too_long_is_an_error_and_ends(kind: str) -> None:
     with pytest.raises(DataWorkerError, match=r"no batch for 3 seconds"):
         list(DataLoader(Squares(12, bad=2, action="sleep"), batch_size=2, timeout=3, **KINDS[kind]))
     assert time.monotonic() - start < 20
-    assert children() == 0
+    assert wait_for(lambda: children() == 0)
 
 
 @pytest.mark.parametrize("kind", WITH_WORKERS)
@@ -250,7 +251,7 @@ def test_workers_that_persist_are_the_same_in_every_epoch(kind: str) -> None:
 def test_what_cannot_be_sent_to_a_process_is_said() -> None:
     with pytest.raises(UserError, match=r"the data set cannot be sent to a process(.|\n)*threads"):
         list(DataLoader([lambda: 3], num_workers=1, multiprocessing_context="spawn"))
-    assert children() == 0
+    assert wait_for(lambda: children() == 0)
 
 
 # A process that a shell has started in the background ignores Ctrl-C, and so do its children.

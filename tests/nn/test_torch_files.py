@@ -244,14 +244,14 @@ def test_layouts_of_tensors(is_zip: bool, tmp_path: Path) -> None:
 def test_dtypes(is_zip: bool) -> None:
     torch = pytest.importorskip("torch")
     names = "float64 float32 float16 bfloat16 int64 int32 int16 int8 uint8 uint16 uint32 uint64 bool"
-    names += " float8_e4m3fn float8_e5m2"
+    names += " float8_e4m3fn float8_e5m2 complex64 complex128"
     tensors = {name: torch.tensor([0, 1, 1]).to(getattr(torch, name)) for name in names.split()}
     found = torch_load(saved(tensors, is_zip))
     theirs = {"float8_e4m3fn": "fp8e4m3", "float8_e5m2": "fp8e5m2"}
     for name, tensor in found.items():
         assert tensor.dtype.name == theirs.get(name, name) and tensor.tolist() == [0, 1, 1]
-    with pytest.raises(ParseError, match="ComplexFloatStorage"):
-        torch_load(saved(torch.tensor([1j]), is_zip))
+    with pytest.raises(ParseError, match=r"ComplexHalf|complex32"):
+        torch_load(saved(torch.zeros(1, dtype=torch.complex32), is_zip))
 
 
 @pytest.mark.slow

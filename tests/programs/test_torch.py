@@ -160,6 +160,7 @@ def test_wrong_calls_say_what_to_do() -> None:
         half.apply(torch.ones(1))
 
 
+@pytest.mark.cpu
 def test_devices_compare_by_name() -> None:
     device = torch.device("cpu")
     assert device == "CPU" and torch.zeros(1).device == device and str(device) == "cpu" and device.type == "cpu"

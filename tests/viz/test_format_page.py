@@ -18,7 +18,7 @@ def test_records_and_fields_are_those_of_the_page(recorded: Path, tmp_path: Path
     (x * 3).realize()
     with whit.trace(tmp_path / "more"):
         (x * 3).realize()  # known
-        nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))(x.reshape(1, 2)).realize()
+        nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))(Tensor([[1.0, 2.0]])).realize()
         hooks.recorder.event("test")
         hooks.recorder.copied("CUDA", "host to device", 8)([perf_counter_ns()] * 2)
         hooks.recorder.writer.limit = 1

@@ -42,5 +42,4 @@ def main():
         "straight": straight,
         "resumed": resumed,
         "keys": list(checkpoint["model"].keys()),
-        "device": str(checkpoint["model"]["0.weight"].device).lower(),
     }
