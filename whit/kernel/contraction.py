@@ -140,16 +140,19 @@ def find_contractions(body: UOp, by_panels: bool = True) -> list[Contraction]:
     if not along or not along <= left & right or not (only_left or only_right):
         return []
     rows, columns = _walked_as_one(body, only_left, free), _walked_as_one(body, only_right, free)
-    if by_panels and lies_in_panels(product.a, rows, product.reduce.src[1:]):
-        rows = rows[-1:]
-    if by_panels and lies_in_panels(product.b, columns, product.reduce.src[1:]):
-        columns = columns[-1:]
+    if by_panels:
+        rows, columns = _of_panel(product.a, rows, product), _of_panel(product.b, columns, product)
     others = free[body.src[0]] - {*rows, *columns}
     either = (
         Contraction(product.reduce, product.a, product.b, rows, columns, *_split_by(others, only_right)),
         Contraction(product.reduce, product.b, product.a, columns, rows, *_split_by(others, only_left)),
     )
     return [found for found in either if found.n and not found.is_open_inside]
+
+
+def _of_panel(operand: UOp, group: list[UOp], product: Product) -> list[UOp]:
+    """Of a group of ranges those of one panel, if an operand lies in panels."""
+    return group[-1:] if lies_in_panels(operand, group, product.reduce.src[1:]) else group
 
 
 def _only_loop(body: UOp) -> UOp | None:
