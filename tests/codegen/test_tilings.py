@@ -43,6 +43,13 @@ def product(m: int, k: int, n: int) -> UOp:
     return matmul(param(0, m, k, dtype=INT), param(1, k, n, dtype=INT))
 
 
+def in_panels(m: int, panels: int, k: int, columns: int) -> UOp:
+    """A product with a matrix that lies in panels: (m, panels, columns)."""
+    lines = param(1, panels, k, columns, dtype=INT).permute((0, 2, 1))
+    rows = param(0, m, k, dtype=INT).reshape((m, 1, 1, k)).expand((m, panels, columns, k))
+    return (rows * spread(lines, m, panels, columns, k)).reduce(ops.ADD, (3,))
+
+
 KERNELS: dict[str, Callable[[], UOp]] = {
     "nn": lambda: product(11, 24, 21),
     "nt": lambda: matmul(param(0, 8, 16, dtype=INT), param(1, 13, 16, dtype=INT).permute((1, 0))),
@@ -52,6 +59,7 @@ KERNELS: dict[str, Callable[[], UOp]] = {
     "computed operands": lambda: matmul(param(0, 9, 23, dtype=INT) + 1, param(1, 23, 9, dtype=dtypes.int8).cast(INT)),
     "broadcast": lambda: batched(param(0, 2, 9, 11, dtype=INT), param(1, 11, 13, dtype=INT)),
     "vector": lambda: product(1, 48, 13),
+    "in panels": lambda: in_panels(11, 3, 24, 8),
 }
 
 

@@ -51,6 +51,13 @@ def test_layers_over_more_time_are_the_same_step(kind: Callable[..., nn.LSTM | n
     assert [len(step.src[0].src) for step in steps[0]] == [kernels]
 
 
+@pytest.mark.parametrize(("kind", "read"), [(nn.LSTM, 4), (nn.RNN, 3), (nn.GRU, 4)])
+def test_steps_read_a_bias_only_where_it_is_not_added_to_the_input(kind: Callable[..., nn.LSTM], read: int) -> None:
+    outputs = kind(3, 32)(Tensor.empty(9, 4, 3))[0]
+    (loop,) = [node for node in outputs.uop.topological() if node.op is ops.LOOP]
+    assert len(loop.src) - loop.arg.functions == read, "states, inputs, weights, and the bias of a GRU"
+
+
 def test_a_cell_in_a_loop_has_the_same_kernels_in_every_step() -> None:
     short, long = by_hand(8), by_hand(64)
     assert {call.src[0] for call in short} == {call.src[0] for call in long}

@@ -12,6 +12,7 @@ the largest that it can be; `end_of` says where it ends.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from math import prod
 
@@ -24,6 +25,7 @@ from whit.records import dataclass
 from whit.simplify.sums import linear_form
 
 LEAST_NEIGHBOURS = 4  # neighbours that are worth a vector
+MOST_PANEL_ROWS = 64  # beside a matrix that lies in panels in memory, up to which it is read where it is
 
 # ---- at any stage
 
@@ -100,7 +102,7 @@ class Contraction:
     b: UOp  # over n, not m
     m: list[UOp]  # none for a vector times a matrix
     n: list[UOp]
-    outer: list[UOp]  # further ranges of b alone
+    outer: list[UOp]  # further ranges of b alone: other panels, for one
     batch: list[UOp]  # the other output ranges
 
     @property
@@ -121,12 +123,13 @@ def end_of(ranges: list[UOp]) -> UOp | None:
 
 def find_contraction(body: UOp) -> Contraction | None:
     """The product of two matrices of known sizes that a kernel is, if it is one, whichever operand is `a`."""
-    choices = [found for found in find_contractions(body) if found.m and not is_open(found.m[0])]
+    choices = [found for found in find_contractions(body, by_panels=False) if found.m and not is_open(found.m[0])]
     return choices[0] if choices and not is_open(choices[0].n[0]) else None
 
 
-def find_contractions(body: UOp) -> list[Contraction]:
-    """The contraction that a kernel is, if it is one: with either operand as `a`."""
+def find_contractions(body: UOp, by_panels: bool = True) -> list[Contraction]:
+    """The contraction that a kernel is, if it is one: with either operand as `a`. Columns of an operand that lies in
+    panels are those of one panel."""
     reduce = _only_loop(body)
     product = None if reduce is None or reduce.arg.axes else find_product(reduce)
     free = free_ranges(body)
@@ -137,12 +140,19 @@ def find_contractions(body: UOp) -> list[Contraction]:
     if not along or not along <= left & right or not (only_left or only_right):
         return []
     rows, columns = _walked_as_one(body, only_left, free), _walked_as_one(body, only_right, free)
+    if by_panels:
+        rows, columns = _of_panel(product.a, rows, product), _of_panel(product.b, columns, product)
     others = free[body.src[0]] - {*rows, *columns}
     either = (
         Contraction(product.reduce, product.a, product.b, rows, columns, *_split_by(others, only_right)),
         Contraction(product.reduce, product.b, product.a, columns, rows, *_split_by(others, only_left)),
     )
     return [found for found in either if found.n and not found.is_open_inside]
+
+
+def _of_panel(operand: UOp, group: list[UOp], product: Product) -> list[UOp]:
+    """Of a group of ranges those of one panel, if an operand lies in panels."""
+    return group[-1:] if lies_in_panels(operand, group, product.reduce.src[1:]) else group
 
 
 def _only_loop(body: UOp) -> UOp | None:
@@ -239,6 +249,16 @@ def merged(value: UOp, ranges: list[UOp]) -> int:
 def neighbours(value: UOp, ranges: list[UOp]) -> int:
     """The size of the last ranges that are walked as one."""
     return prod(sizes_of(ranges[len(ranges) - merged(value, ranges) :]))
+
+
+def lies_in_panels(value: UOp, columns: list[UOp], along: Sequence[UOp]) -> bool:
+    """Whether an operand is memory in which each run of columns is a matrix of its own, k by columns."""
+    if len(columns) < 2 or len(along) != 1 or value.op is not ops.INDEX or value.arg or is_open(columns[0]):
+        return False
+    free, last = _free_ranges(value), columns[-1]
+    step, panel = size_of(last), size_of(last) * size_of(along[0])
+    strides = [stride(value.src[1], r, free) for r in (last, along[0], columns[-2])]
+    return strides == [1, step, panel] and merged(value, columns[:-1]) == len(columns) - 1
 
 
 def can_transpose(value: UOp, along: list[UOp]) -> bool:

@@ -143,6 +143,7 @@ class _Recurrent(Module):
 
     gates = 1
     states = 1
+    sums_biases = True  # whether both biases are added to the same: then the one of the state is added for all times
 
     @placed
     def __init__(
@@ -211,6 +212,8 @@ class _Recurrent(Module):
             for label in ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr")
         )
         assert w_ih is not None, "every layer has weights"
+        if self.sums_biases and b_ih is not None and b_hh is not None:
+            b_ih, b_hh = b_ih + b_hh, None
         weights = (w_hh, b_hh, w_hr) if self.proj_size else (w_hh, b_hh)
         return w_ih, b_ih, Loop(self._step(), weights, way != "")
 
@@ -314,6 +317,7 @@ class GRU(_Recurrent):
     """Layers of gated recurrent units over time; outputs of the last layer, and the last hidden states."""
 
     gates = 3
+    sums_biases = False
 
     def _step(self) -> Callable[..., Sequence[Tensor]]:
         return gru_step

@@ -64,6 +64,10 @@ def _on_gpus(target: Target) -> bool:
     return target.is_gpu
 
 
+def _on_cpus(target: Target) -> bool:
+    return not target.is_gpu
+
+
 def _with_wgmma(target: Target) -> bool:
     return target.has_wgmma
 
@@ -114,6 +118,12 @@ def _reverse_scans(graph: UOp, job: Job) -> UOp:
     from whit.schedule.rewrites.reverse_scans import REVERSE_SCANS  # lazy: few graphs flip anything
 
     return rewrite(graph, REVERSE_SCANS)
+
+
+def _pack_constants(graph: UOp, job: Job) -> UOp:
+    from whit.schedule.rewrites.pack_constants import pack_constants  # lazy: few graphs have loops
+
+    return pack_constants(graph, job.target)
 
 
 def _cut_calls(graph: UOp, job: Job) -> UOp:
@@ -201,6 +211,13 @@ PASSES = (
         "roll_steps",
         "before what looks at values: equal steps of a long graph become calls, which the next pass cuts out",
         lambda graph, job: roll_steps(graph),
+    ),
+    Pass(
+        "pack_constants",
+        "before loops are cut out: what a step reads in another order becomes a value of the graph around it",
+        _pack_constants,
+        is_for=_on_cpus,
+        about=frozenset({ops.LOOP}),
     ),
     Pass(
         "cut_calls",

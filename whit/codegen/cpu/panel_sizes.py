@@ -32,12 +32,14 @@ from whit.ir.graph import topological
 from whit.ir.uop import UOp, as_index
 from whit.kernel.contraction import (
     LEAST_NEIGHBOURS,
+    MOST_PANEL_ROWS,
     Contraction,
     can_transpose,
     find_contractions,
     has_room_for_sums,
     is_gated,
     is_unit,
+    lies_in_panels,
     may_overwrite,
     merged,
     reads_what_it_writes,
@@ -232,12 +234,12 @@ def candidates(found: Contraction, body: UOp, given: Operands, scope: Scope | No
         yield from _of_images(found, body, given, depth, width)
         for way_b in ways_of_b(found, depth, m, n >= width):
             if way_b is Way.DIRECT:
-                depth = _direct_depth(found, m, deep)
+                depth = _direct_depth(found, depth, m, deep)
                 if depth.is_ragged:
                     continue
             elif m < LEAST_SIDE:
                 continue
-            most = _most_vectors(way_b, m, n, width)
+            most = _most_vectors(found, way_b, m, n, width)
             copy_b, waits = _copy_of_b(found, way_b), depth.blocks > 1 or is_long
             for way_a in _ways_of_a(found, depth):
                 is_across = bool(found.m) and not is_unit(found.a, depth.inside[-1])
@@ -258,10 +260,15 @@ def _is_worth_panels(found: Contraction, body: UOp, given: Operands, deep: int) 
     return min(given.m, given.n) > FEW_DOTS or not (is_unit(found.a, last) and is_unit(found.b, last))
 
 
-def _most_vectors(way_b: Way, m: int, n: int, width: int) -> int:
+def _is_in_panels(found: Contraction) -> bool:
+    """Whether columns lie in memory as a copy of them would."""
+    return lies_in_panels(found.b, [*found.outer, *found.n], found.along)
+
+
+def _most_vectors(found: Contraction, way_b: Way, m: int, n: int, width: int) -> int:
     """The most vectors of columns that a tile may have side by side. What is copied is filled up to whole vectors."""
     there = -(-n // width) if way_b in (Way.WINDOWS, Way.ACROSS) else n // width
-    return min(max(there, 1), 2 if way_b is Way.DIRECT and m > 2 else 4)
+    return min(max(there, 1), 2 if way_b is Way.DIRECT and m > 2 and not _is_in_panels(found) else 4)
 
 
 def _of_images(found: Contraction, body: UOp, given: Operands, depth: Depth, width: int) -> Iterator[Tiling]:
@@ -347,8 +354,10 @@ def choose_depth(ranges: list[UOp], most: int) -> Depth:
     return Depth(ranges, split, -(-size // -(-size // fits)))
 
 
-def _direct_depth(found: Contraction, m: int, deep: int) -> Depth:
-    """Blocks of k where columns are read where they are: short, but not too many of them."""
+def _direct_depth(found: Contraction, depth: Depth, m: int, deep: int) -> Depth:
+    """Blocks of k where columns are read where they are: short, but not too many of them; in panels, as in copies."""
+    if _is_in_panels(found):
+        return depth
     return choose_depth(found.along, max(DIRECT_DEPTH if m > 2 else DIRECT_DEPTH // 2, deep // MOST_BLOCKS))
 
 
@@ -385,7 +394,8 @@ def _copy_of_a(found: Contraction, depth: Depth, way: Way, rows: int, width: int
 def ways_of_b(found: Contraction, depth: Depth, m: int, is_wide: bool) -> list[Way]:
     """How columns may be read or copied, the likeliest first."""
     if _is_contiguous(found.b, found.n):
-        has_few_rows = m <= FEW_ROWS and len(depth.inside) == 1
+        most = MOST_PANEL_ROWS if _is_in_panels(found) else FEW_ROWS
+        has_few_rows = m <= most and len(depth.inside) == 1
         is_direct = is_wide and has_few_rows and _is_read_as_it_is(found.b, depth)
         return [Way.DIRECT, Way.ACROSS] if is_direct else [Way.ACROSS]
     is_linear = merged(found.b, found.n) == len(found.n)
