@@ -62,11 +62,11 @@ def to_power_of_two(x: Tensor, mode: str, saturate: bool) -> Tensor:
     raised = (exponent + above).cast(dtypes.int32)
     if saturate:
         raised = raised.minimum(254)
-    value = raised.cast(dtypes.float32) - 127
+    value = (raised > 0).where(raised << 23, 0x400000).bitcast(dtypes.float32)  # exactly: below 2**-126 it is subnormal
     lost = is_nan | (raised >= 255)
     if not saturate:
         lost = lost | (x == 0)
-    return lost.where(float("nan"), value.exp2())
+    return lost.where(float("nan"), value)
 
 
 def to_narrow_int(x: Tensor, kind: ElementType) -> Tensor:
