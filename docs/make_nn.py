@@ -133,7 +133,7 @@ IncompatibleKeys(missing_keys=[], unexpected_keys=[])
 
 ```
 
-All layers leave out PyTorch's arguments `device` and `dtype`: `model.to(device, dtype)`, or `Device.DEFAULT` before.
+Layers take `device` and `dtype` by name, and `model.to(device, dtype)` moves a model that is there.
 The methods of a tensor that PyTorch has under `torch` are in the [reference](reference/tensor.md).
 """
 
