@@ -426,6 +426,9 @@ def resolve_weak(dtype: DType) -> DType:
     return dtypes.default_complex if dtype is dtypes.weakcomplex else dtype
 
 
+strong_dtype = resolve_weak  # the name that programs for tinygrad know
+
+
 _PARTS: Final = {
     dtypes.complex64: dtypes.float32,
     dtypes.complex128: dtypes.float64,

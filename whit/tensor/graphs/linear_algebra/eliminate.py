@@ -47,10 +47,9 @@ def largest_below(column: UOp, k: UOp) -> UOp:
     return found
 
 
-def _eliminate(k: UOp, state: Sequence[UOp]) -> list[UOp]:
-    """Row k is exchanged with that of the pivot, and multiples of it are subtracted from those below, so that column k
-    is 0 there. Where the pivot is 0, the whole column is, and nothing is subtracted."""
-    matrix, sign = state
+def pivoted(matrix: UOp, k: UOp) -> tuple[UOp, UOp, UOp, UOp]:
+    """Step k of an elimination: the row of the pivot; the matrix with row k and that exchanged; the row of the pivot in
+    every row; and the multiple of it that each row has."""
     shape = matrix.shape
     batch, row, column = positions_of(shape)
     lines = shape[:2]
@@ -59,7 +58,15 @@ def _eliminate(k: UOp, state: Sequence[UOp]) -> list[UOp]:
     source = row.eq(k).where(chosen, row.eq(chosen).where(broadcast_scalar(k, shape), row))
     old, top = at(matrix, batch, source, column, shape=shape), at(matrix, batch, chosen, column, shape=shape)
     left, corner = at(matrix, batch, source, k, shape=shape), at(matrix, batch, chosen, k, shape=shape)
-    factor = corner.eq(0.0).where(0.0, left / corner)
+    return pivot, old, top, corner.eq(0.0).where(0.0, left / corner)
+
+
+def _eliminate(k: UOp, state: Sequence[UOp]) -> list[UOp]:
+    """Row k is exchanged with that of the pivot, and multiples of it are subtracted from those below, so that column k
+    is 0 there. Where the pivot is 0, the whole column is, and nothing is subtracted."""
+    matrix, sign = state
+    _, row, column = positions_of(matrix.shape)
+    pivot, old, top, factor = pivoted(matrix, k)
     below = (column > k).where(subtracted(factor, top, old), 0.0)
     result = ((row > k) & (column >= k)).where(below, old)
     return [result, pivot.cast(dtypes.weakint).eq(broadcast_scalar(k, sign.shape)).where(sign, -sign)]

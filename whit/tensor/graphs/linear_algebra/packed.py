@@ -13,21 +13,14 @@ from whit.ir import ops
 from whit.ir.uop import UOp, const
 from whit.tensor.core import broadcast_scalar
 from whit.tensor.engine import repeat
-from whit.tensor.graphs.linear_algebra.eliminate import at, broadcast_batch, largest_below, positions_of
+from whit.tensor.graphs.linear_algebra.eliminate import at, broadcast_batch, pivoted, positions_of
 
 
 def _eliminate(k: UOp, state: Sequence[UOp]) -> list[UOp]:
     """Row k is exchanged with that of the pivot; the factors of the rows below take the place of their zeros."""
     matrix, pivots = state
-    shape = matrix.shape
-    batch, row, column = positions_of(shape)
-    lines = shape[:2]
-    pivot = largest_below(at(matrix, *positions_of(lines), k, shape=lines), k).cast(dtypes.int32).stage()
-    chosen = broadcast_batch(pivot, shape).cast(dtypes.weakint)
-    source = row.eq(k).where(chosen, row.eq(chosen).where(broadcast_scalar(k, shape), row))
-    old, top = at(matrix, batch, source, column, shape=shape), at(matrix, batch, chosen, column, shape=shape)
-    left, corner = at(matrix, batch, source, k, shape=shape), at(matrix, batch, chosen, k, shape=shape)
-    factor = corner.eq(0.0).where(0.0, left / corner)
+    _, row, column = positions_of(matrix.shape)
+    pivot, old, top, factor = pivoted(matrix, k)
     below = (column > k).where((-factor).fma(top, old), column.eq(k).where(factor, old))
     _, place = positions_of(pivots.shape)
     number = broadcast_batch(pivot, pivots.shape).cast(pivots.dtype) + 1.0
