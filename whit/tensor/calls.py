@@ -196,7 +196,7 @@ def _function(name: str, members: list[UOp], order: list[UOp]) -> tuple[list[UOp
             continue
         src = []
         for place, source in enumerate(sources):
-            found = None if _is_number_to_vary(node, place) else done.get(source)
+            found = None if is_number_to_vary(node, place) else done.get(source)
             if found is None:
                 found = params.get(source)
                 if found is None:
@@ -207,7 +207,7 @@ def _function(name: str, members: list[UOp], order: list[UOp]) -> tuple[list[UOp
     return list(params), make(ops.FUNCTION, (UOp.group(*[done[node] for node in members]),), argument)
 
 
-def _is_number_to_vary(node: UOp, place: int) -> bool:
+def is_number_to_vary(node: UOp, place: int) -> bool:
     """Whether a source is a number that a program may write differently the next time."""
     source = node.src[place]
     if source.op is not ops.CONST:

@@ -138,6 +138,11 @@ def _over_params(
 def values_to_keep(gradients: Iterable[UOp], body: UOp) -> list[UOp]:
     """The values inside of a function that its gradients read and that are too expensive to compute again."""
     inside = set(topological((body,)))
+    return expensive_below(gradients, inside.__contains__)
+
+
+def expensive_below(gradients: Iterable[UOp], may_be_kept: Callable[[UOp], bool]) -> list[UOp]:
+    """The first expensive values on each way down from gradients, of those that may be kept."""
     kept: dict[UOp, None] = {}
     seen: set[UOp] = set()
     stack = list(gradients)
@@ -146,12 +151,10 @@ def values_to_keep(gradients: Iterable[UOp], body: UOp) -> list[UOp]:
         if node in seen or not node.src or node.op.opaque:
             continue
         seen.add(node)
-        if node in inside and not is_cheap(node):
+        if may_be_kept(node) and not is_cheap(node):
             kept[node] = None
-        elif node.op in ops.SAME_VALUE:
-            stack.append(node.src[0])
         else:
-            stack.extend(node.src)
+            stack.extend(node.src[:1] if node.op in ops.SAME_VALUE else node.src)
     return list(kept)
 
 

@@ -28,7 +28,7 @@ from whit.ir.graph import topological
 from whit.ir.uop import UOp, const, make
 from whit.records import dataclass
 from whit.transform.batch import Batch
-from whit.transform.calls import Reverse, is_cheap
+from whit.transform.calls import Reverse, expensive_below
 
 VIEWS = frozenset({*ops.MOVEMENT, ops.DETACH})
 Origin = tuple[str, int]  # what a value of a step is: ("operand", 2), ("state", 0), ("kept", 3), ("dy", 1), ("back", 4)
@@ -232,20 +232,9 @@ class _Making:
                 moving.add(node)
             if not varying.isdisjoint(node.src):
                 varying.add(node)
-        kept: dict[UOp, None] = {}
-        seen: set[UOp] = set()
-        stack = list(gradients)
-        while stack:
-            node = stack.pop()
-            if node in seen or not node.src or node.op.opaque:
-                continue
-            seen.add(node)
-            is_kept = node in varying and node not in moving and not is_cheap(node) and node.dtype.itemsize
-            if is_kept:
-                kept[node] = None
-            else:
-                stack.extend(node.src[:1] if node.op in ops.SAME_VALUE else node.src)
-        return list(kept)
+        return expensive_below(
+            gradients, lambda node: node in varying and node not in moving and node.dtype.itemsize > 0
+        )
 
     def made(self) -> _Derived:
         """The functions."""

@@ -16,7 +16,6 @@ from typing import Any
 from whit.containers import Structure, opened
 from whit.engine.memory.storage import computed_entries
 from whit.engine.programs.overlay import Reads, transforming
-from whit.engine.realize.parametrise import SPREADS, is_varied
 from whit.errors import ArgumentError, NotSupportedError
 from whit.ir import ops
 from whit.ir.args import FunctionArg
@@ -25,6 +24,7 @@ from whit.ir.placeholder import new_stand_in
 from whit.ir.sizes import Size
 from whit.ir.uop import UOp, make
 from whit.records import dataclass, field
+from whit.tensor.calls import is_number_to_vary
 from whit.tensor.core import Core
 from whit.tensor.graphs.threefry import Draws, drawing
 from whit.tensor.nested import flatten_tensors
@@ -109,7 +109,7 @@ class Body:
             elif node.op.opaque or not node.src:
                 done[node] = node
             else:
-                src = [constant(s) if _is_number(node, i) else done[s] for i, s in enumerate(node.src)]
+                src = [constant(s) if is_number_to_vary(node, i) else done[s] for i, s in enumerate(node.src)]
                 done[node] = make(node.op, tuple(src), node.arg)
         body = UOp.group(*[done[member] for member in members])
         used = sorted({node.arg for node in body.topological() if node.op is ops.PARAM}, key=lambda arg: arg.slot)
@@ -149,15 +149,6 @@ def _order(roots: Iterable[UOp], params: dict[UOp, UOp], is_constant: Callable[[
             if node not in params and not node.op.opaque and not is_constant(node):
                 stack += [source for source in reversed(node.src) if source not in seen]
     return order
-
-
-def _is_number(node: UOp, place: int) -> bool:
-    """Whether a source is a number that a program may write differently the next time."""
-    source = node.src[place]
-    if source.op is not ops.CONST:
-        return False
-    takes_numbers = node.op.elementwise or (node.op in SPREADS and not place)
-    return takes_numbers and is_varied(node, place, source)
 
 
 class _Inside(Reads):
