@@ -40,8 +40,8 @@ test-cuda: $(READY) ## run all tests on an NVIDIA GPU, and random graphs against
 
 # WORDS="conv pool": those whose names have one of the words.
 test-onnx: $(READY) ## run the tests of the ONNX standard, which come with its package
-	@$(BIN)/python -c "import onnx" 2>/dev/null || { \
-		echo "installing onnx"; \
+	@$(BIN)/python -c "import onnx, PIL" 2>/dev/null || { \
+		echo "installing onnx and Pillow"; \
 		$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[test-onnx]"; }
 	cd tests && ../$(BIN)/python -m onnx_models.standard $(WORDS)
 
