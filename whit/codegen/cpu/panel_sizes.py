@@ -150,6 +150,7 @@ class Tiling:
     column_blocks: int = 1  # of all columns, outer ranges included
     group: int = 1  # blocks of columns that a core takes at once, with the same rows
     image: int = 0  # elements of the image that rows are read from
+    is_turned: bool = False  # whether sums wait to be stored with rows as lanes
 
     @property
     def columns(self) -> int:
@@ -231,7 +232,7 @@ def candidates(found: Contraction, body: UOp, given: Operands, scope: Scope | No
     is_long = _is_long(body, found.reduce)
     has_room = not is_long and has_room_for_sums(body, found)
     for depth in depths(found.along, itemsize, scope.depths):
-        yield from _of_images(found, body, given, depth, width)
+        yield from _of_images(found, body, given, depth, width, is_long)
         for way_b in ways_of_b(found, depth, m, n >= width):
             if way_b is Way.DIRECT:
                 depth = _direct_depth(found, depth, m, deep)
@@ -243,8 +244,7 @@ def candidates(found: Contraction, body: UOp, given: Operands, scope: Scope | No
             copy_b, waits = _copy_of_b(found, way_b), depth.blocks > 1 or is_long
             for way_a in _ways_of_a(found, depth):
                 is_across = bool(found.m) and not is_unit(found.a, depth.inside[-1])
-                even = given.even_rows(target.vector_registers) if way_a is Way.DIRECT else frozenset()
-                for rows, vectors in choose_tiles(m, n, width, most, target, scope.tiles, even):
+                for rows, vectors in _tiles(given, width, most, way_a, scope.tiles):
                     copy_a = _copy_of_a(found, depth, way_a, rows, width)
                     tiling = Tiling(
                         rows, width, vectors, depth, waits, way_a, way_b, copy_a, copy_b, waits and has_room, is_across
@@ -272,7 +272,9 @@ def _most_vectors(found: Contraction, way_b: Way, m: int, n: int, width: int) ->
     return min(max(there, 1), 2 if way_b is Way.DIRECT and m > 2 and not _is_in_panels(found) else 4)
 
 
-def _of_images(found: Contraction, body: UOp, given: Operands, depth: Depth, width: int) -> Iterator[Tiling]:
+def _of_images(
+    found: Contraction, body: UOp, given: Operands, depth: Depth, width: int, is_long: bool
+) -> Iterator[Tiling]:
     """Tilings whose rows are read from an image: whole lines of it, and all columns."""
     room = given.target.l2_bytes // 3
     if given.n < width or given.n * depth.total * given.itemsize > room or not _reads_image(found, given, depth):
@@ -289,9 +291,10 @@ def _of_images(found: Contraction, body: UOp, given: Operands, depth: Depth, wid
             continue
         for way_b in ways_of_b(found, depth, given.m, is_wide=True):
             if way_b in (Way.TRANSPOSED, Way.ACROSS):
-                tiling = Tiling(
-                    rows, width, vectors, depth, True, Way.IMAGE, way_b, 0, _copy_of_b(found, way_b), image=image
-                )
+                is_turned = not given.lies_along_n
+                waits, copy_b = is_turned or depth.blocks > 1 or is_long, _copy_of_b(found, way_b)
+                tiling = Tiling(rows, width, vectors, depth, waits, Way.IMAGE, way_b, 0, copy_b)
+                tiling.image, tiling.is_turned = image, is_turned
                 yield replace(tiling, panels=panels, row_items=height // lines, span=given.n)
 
 
@@ -317,6 +320,12 @@ def _is_long(body: UOp, reduce: UOp) -> bool:
     outside = topological((body,), stop=(reduce,))
     inside = [node.op for node in outside if node.op.elementwise and node.dtype is not dtypes.weakint]
     return sum(op.operations for op in inside) > MOST_COPIED
+
+
+def _tiles(given: Operands, width: int, most: int, way_a: Way, count: int) -> list[tuple[int, int]]:
+    """Register tiles, also of rows that are evenly spaced where they are."""
+    even = given.even_rows(given.target.vector_registers) if way_a is Way.DIRECT else frozenset()
+    return choose_tiles(given.m, given.n, width, most, given.target, count, even)
 
 
 def choose_tiles(
