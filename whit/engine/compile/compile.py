@@ -196,7 +196,8 @@ def task_of(function: UOp, target: Target) -> Task:
 def code_of(function: UOp, device: str) -> tuple[dict[str, Any], bytes]:
     """What is kept of a kernel, and its object code, for a file of captured programs."""
     target = parse_target(target_text(device))
-    return disk_cache.find(kernel_key(function, target)) or compile_kernel(function, target)
+    choice, key = _choice_and_key(function, target)
+    return disk_cache.find(key) or _compiled_as(choice, function, target)
 
 
 def add_kernel(function: UOp, device: str, header: dict[str, Any], code: bytes) -> None:
