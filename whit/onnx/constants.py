@@ -3,7 +3,9 @@
     constant.array()            on the host; for shapes, axes, text, scalars
     constant.tensor("CPU")      on a device, read from the file once
 
-A constant that nobody asks for is never read.
+A constant that nobody asks for is never read. Each has a number, which is the same whenever the model is loaded, and
+knows whether it depends on large data of the file: programs are found again for a model whose weights are others
+(`whit.onnx.kept`), if none of these was read on the host.
 """
 
 from __future__ import annotations
@@ -31,13 +33,17 @@ def is_small(dtype_kind: str, count: int) -> bool:
 
 
 class Constant:
-    """A value that is the same in all runs. `element` is the number of its type, 0 where it is not known."""
+    """A value that is the same in all runs. `element` is the number of its type, 0 where it is not known; `is_data`
+    says whether it depends on large data of the file."""
 
-    __slots__ = ("_array", "_tensors", "element", "name")
+    __slots__ = ("__weakref__", "_array", "_store", "_tensors", "element", "is_data", "name", "number")
 
-    def __init__(self, name: str, element: int) -> None:
+    def __init__(self, store: Store, name: str, element: int, is_data: bool) -> None:
         self.name = name
         self.element = element
+        self.is_data = is_data
+        self.number = store.enter(self)
+        self._store = store
         self._array: Array | None = None
         self._tensors: dict[str, Tensor] = {}
 
@@ -49,13 +55,15 @@ class Constant:
         """The value on the host."""
         if self._array is None:
             self._array = self._make_array()
+            if self.is_data:
+                self._store.note_read(self.number, self._array)
         return self._array
 
     def tensor(self, device: str) -> Tensor:
         """The value on a device: one tensor, always the same."""
         found = self._tensors.get(device)
         if found is None:
-            found = self._tensors[device] = untraced(lambda: self._make_tensor(device).to(device).realize())
+            found = self._tensors[device] = untraced(lambda: self._make_tensor(device))
         return found
 
     def tensors(self) -> list[Tensor]:
@@ -72,11 +80,10 @@ class Constant:
 class Stored(Constant):
     """A tensor of the file."""
 
-    __slots__ = ("_proto", "_store", "shape")
+    __slots__ = ("_proto", "shape")
 
     def __init__(self, store: Store, proto: TensorProto) -> None:
-        super().__init__(proto.name, proto.data_type)
-        self._store = store
+        super().__init__(store, proto.name, proto.data_type, store.leave_out(proto))
         self._proto = proto
         self.shape = store.shape(proto)
 
@@ -91,7 +98,7 @@ class Stored(Constant):
         return self._store.array(self._proto)
 
     def _make_tensor(self, device: str) -> Tensor:
-        return self._store.tensor(self._proto)
+        return self._store.tensor(self._proto, device)
 
 
 class Given(Constant):
@@ -99,8 +106,8 @@ class Given(Constant):
 
     __slots__ = ()
 
-    def __init__(self, name: str, element: int, array: Array) -> None:
-        super().__init__(name, element)
+    def __init__(self, store: Store, name: str, element: int, array: Array) -> None:
+        super().__init__(store, name, element, False)
         self._array = array
 
     def is_small(self) -> bool:
@@ -109,19 +116,21 @@ class Given(Constant):
         return is_small(array.dtype.kind, array.size)
 
     def _make_tensor(self, device: str) -> Tensor:
-        found: Tensor = as_tensor(self.array(), device)
+        found: Tensor = as_tensor(self.array(), device).to(device).realize()
         return found
 
 
 class Derived(Constant):
     """One output of a node all of whose inputs are constants: computed when somebody asks, once."""
 
-    __slots__ = ("_compute", "_number", "_value")
+    __slots__ = ("_compute", "_output", "_value")
 
-    def __init__(self, name: str, element: int, compute: Callable[[], tuple[Any, ...]], number: int) -> None:
-        super().__init__(name, element)
+    def __init__(
+        self, store: Store, name: str, element: int, is_data: bool, compute: Callable[[], tuple[Any, ...]], output: int
+    ) -> None:
+        super().__init__(store, name, element, is_data)
         self._compute: Callable[[], tuple[Any, ...]] | None = compute
-        self._number = number
+        self._output = output
         self._value: Any = None
 
     def value(self) -> Any:
@@ -130,11 +139,13 @@ class Derived(Constant):
         if compute is not None:
 
             def computed() -> Any:
-                value = compute()[self._number]
+                value = compute()[self._output]
                 return value.realize() if isinstance(value, Tensor) else value
 
             self._value = untraced(computed)
             self._compute = None
+            if self.is_data and isinstance(self._value, list | dict):
+                self._store.note_read(self.number, None)
         return self._value
 
     def is_small(self) -> bool:
@@ -146,5 +157,5 @@ class Derived(Constant):
         return value.numpy() if isinstance(value, Tensor) else value
 
     def _make_tensor(self, device: str) -> Tensor:
-        found: Tensor = as_tensor(self.value(), device)
+        found: Tensor = as_tensor(self.value(), device).to(device).realize()
         return found

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from whit.engine.devices.device import Device
-from whit.nn.state.source import open_source
 from whit.onnx.constants import Constant, Stored
 from whit.onnx.control import FUNCTIONS
 from whit.onnx.graph import Builder, Graph, Port
 from whit.onnx.inputs import check
+from whit.onnx.kept import Shelf
 from whit.onnx.operators.registry import find
 from whit.onnx.proto import ModelProto, read_model
 from whit.onnx.run import Context, Runner, compute_constant
@@ -26,6 +26,7 @@ from whit.onnx.tensors import Store
 from whit.onnx.values import lifted
 from whit.onnx.wire import Wire
 from whit.tensor import Tensor
+from whit.tensor.source import open_source
 
 
 class Model:
@@ -35,7 +36,7 @@ class Model:
     """
 
     def __init__(self, proto: ModelProto, store: Store, device: str, jit: bool) -> None:
-        context = Context(device, jit)
+        context = Context(device, jit, Shelf(store) if jit else None)
         self.device = device
         self.producer = f"{proto.producer_name} {proto.producer_version}".strip()
         self.ir_version = proto.ir_version

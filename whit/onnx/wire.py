@@ -16,7 +16,7 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from whit.nn.state.source import CUT_OFF, Source
+from whit.tensor.source import CUT_OFF, Source
 
 CHUNK_BYTES = 1 << 16  # bytes that are read at once; messages of up to that size are read whole
 HEADER_BYTES = 20  # bytes; a tag and a length or number, both as varints, have at most that many
