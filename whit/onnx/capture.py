@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from whit.engine.devices.device import Device
+from whit.engine.programs.overlay import current
 from whit.engine.programs.trace import Trace
 from whit.jit.capture import capture as capture_trace
 from whit.jit.replayer import Replay
@@ -60,6 +61,13 @@ def capture(name: str, run: Callable[[], Any], tensors: Sequence[Core]) -> Progr
     results = trace.run(traced)
     template, _ = take_out(made.pop())
     return Program(capture_trace(trace, tensors, results, device), template)
+
+
+def forgive() -> None:
+    """Goes on after a step that cannot be traced: the program ends before it, so nothing of it is in the program."""
+    trace = current()
+    if trace is not None:
+        trace.failure = None
 
 
 def take_out(value: Any, found: list[Tensor] | None = None) -> tuple[Any, list[Tensor]]:

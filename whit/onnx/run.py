@@ -25,7 +25,7 @@ from whit.errors import JitError, WhitError
 from whit.jit.signature import Arguments
 from whit.onnx import control, host
 from whit.onnx import sequences as sequences  # puts its operators into the table
-from whit.onnx.capture import Program, capture, take_out
+from whit.onnx.capture import Program, capture, forgive, take_out
 from whit.onnx.constants import Constant, Derived, is_small
 from whit.onnx.graph import Graph, Step
 from whit.onnx.operators.registry import Node, Operator, find
@@ -37,6 +37,8 @@ MOST_PARTS: Final = 32  # programs that a graph keeps
 MOST_KEY_ELEMENTS: Final = 1 << 14  # of host values in a signature; with more, steps run by themselves
 
 Values = dict[str, Any]
+# What steps raise that cannot be captured: one that reads data says so in many ways; alone it says what is wrong.
+ANSWERS: Final = (WhitError, ValueError, TypeError, RuntimeError, IndexError, KeyError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,32 +149,32 @@ class Runner:
         if not can_capture:
             return Part(position + 1, None)
         self._load(live, position, stop)
-        while stop > position:
-            try:
-                program = self._captured(dict(live), position, stop, arguments.tensors)
-            except Exception as error:  # a step that reads data says so in many ways; alone it says what is wrong
-                if not isinstance(error, WhitError | ValueError | TypeError | RuntimeError | IndexError | KeyError):
-                    raise
-                if self._at >= stop:  # the steps are fine, their program is not
-                    return Part(stop, None)
-                stop = self._at
-            else:
-                return Part(stop, program)
-        return Part(position + 1, None)
+        self._at = position
+        try:
+            return self._captured(dict(live), position, arguments.tensors)
+        except ANSWERS:
+            return Part(max(self._at, position + 1), None)  # the steps up to there are fine, their program is not
 
-    def _captured(self, live: Values, position: int, stop: int, tensors: list[Any]) -> Program:
-        last_use = self.graph.last_use
+    def _captured(self, live: Values, position: int, tensors: list[Any]) -> Part:
+        """The steps from a position on as a program, up to the first one that cannot be a part of it; an error if that
+        is the first of all."""
+        last_use, stops = self.graph.last_use, [len(self.graph.steps)]
 
         def run() -> Values:
-            self._at = position
             before = set(live)
-            self._run(live, position, stop)
-            self._at = stop
+            try:
+                self._run(live, position, stops[0])
+                self._at = stops[0]
+            except ANSWERS:
+                if self._at == position:
+                    raise
+                forgive()
+            stop = stops[0] = self._at
             return {name: v for name, v in live.items() if name not in before and last_use.get(name, -1) >= stop}
 
         program = capture(self.graph.name or "graph", run, tensors)
         self.captures += 1
-        return program
+        return Part(stops[0], program)
 
     def _load(self, live: Values, position: int, stop: int) -> None:
         """Reads the constants that steps will need: a file cannot be read while they are traced."""
