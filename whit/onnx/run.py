@@ -21,12 +21,12 @@ import numpy as np
 from whit.cache import clear_caches
 from whit.engine.programs.overlay import current
 from whit.engine.realize.many_sizes import expecting_sizes
-from whit.errors import JitError, WhitError
+from whit.errors import JitError
 from whit.jit.signature import Arguments
 from whit.onnx import control, host
 from whit.onnx import sequences as sequences  # puts its operators into the table
-from whit.onnx.capture import Program, capture, forgive, take_out
-from whit.onnx.constants import Constant, Derived, is_small
+from whit.onnx.capture import ANSWERS, Program, capture, forgive, take_out
+from whit.onnx.constants import Constant, Derived, host_value
 from whit.onnx.graph import Graph, Step
 from whit.onnx.operators.registry import Node, Operator, find
 from whit.onnx.values import lifted
@@ -37,8 +37,6 @@ MOST_PARTS: Final = 32  # programs that a graph keeps
 MOST_KEY_ELEMENTS: Final = 1 << 14  # of host values in a signature; with more, steps run by themselves
 
 Values = dict[str, Any]
-# What steps raise that cannot be captured: one that reads data says so in many ways; alone it says what is wrong.
-ANSWERS: Final = (WhitError, ValueError, TypeError, RuntimeError, IndexError, KeyError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,14 +296,10 @@ def _on_host(given: list[Any]) -> list[Any] | None:
     """Arrays for the host, if it knows all values, and they are small."""
     found: list[Any] = []
     for value in given:
-        if value is None or (isinstance(value, np.ndarray) and is_small("i", value.size)):
-            found.append(value)
-        elif isinstance(value, Constant) and value.is_small():
-            if isinstance(value, Derived) and not isinstance(value.value(), np.ndarray):
-                return None
-            found.append(value.array())
-        else:
+        array = host_value(value)
+        if array is None and value is not None:
             return None
+        found.append(array)
     return found if found else None
 
 
