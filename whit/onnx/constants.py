@@ -14,6 +14,8 @@ from collections.abc import Callable
 from math import prod
 from typing import Any, Final
 
+import numpy as np
+
 from whit.onnx import types
 from whit.onnx.operators.registry import as_tensor
 from whit.onnx.proto import TensorProto
@@ -144,8 +146,8 @@ class Derived(Constant):
 
             self._value = untraced(computed)
             self._compute = None
-            if self.is_data and isinstance(self._value, list | dict):
-                self._store.note_read(self.number, None)
+            if self.is_data and not isinstance(self._value, Tensor):
+                self._store.note_read(self.number, self._value if isinstance(self._value, np.ndarray) else None)
         return self._value
 
     def is_small(self) -> bool:
@@ -159,3 +161,14 @@ class Derived(Constant):
     def _make_tensor(self, device: str) -> Tensor:
         found: Tensor = as_tensor(self.value(), device).to(device).realize()
         return found
+
+
+def host_value(value: Any) -> Any:
+    """The array of a small value that the host knows; None of others."""
+    if isinstance(value, Constant):
+        if not value.is_small():
+            return None
+        value = value.value() if isinstance(value, Derived) else value.array()
+    if isinstance(value, np.ndarray) and is_small("i", value.size):
+        return value
+    return None

@@ -97,7 +97,7 @@ class Wire:
         while offset < size:
             tag = data[offset]
             kind = tag & 7
-            if 8 <= tag < 0x80 and (kind == BYTES or kind == VARINT) and offset + 1 < size and data[offset + 1] < 0x80:
+            if 8 <= tag < 0x80 and kind in (BYTES, VARINT) and offset + 1 < size and data[offset + 1] < 0x80:
                 value = data[offset + 1]
                 offset += 2
                 if kind == VARINT:
