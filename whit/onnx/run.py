@@ -23,7 +23,7 @@ from whit.engine.programs.overlay import current
 from whit.engine.realize.many_sizes import expecting_sizes
 from whit.errors import JitError, WhitError
 from whit.jit.signature import Arguments
-from whit.onnx import control, host
+from whit.onnx import control, host, places
 from whit.onnx import sequences as sequences  # puts its operators into the table
 from whit.onnx.capture import Program, capture, take_out
 from whit.onnx.constants import Constant, Derived, is_small
@@ -206,13 +206,18 @@ class Runner:
         for number in range(position, stop):
             step = self.graph.steps[number]
             self._at = number
+            place = places.enter(step)
             try:
                 results = self.step(step, live)
+                if any(isinstance(value, Tensor) for value in results):
+                    places.note(step, map(live.get, step.inputs))
             except JitError:
                 raise
             except Exception as error:
                 error.add_note(f"in the node {_spell(step.node)} of the ONNX graph {self.graph.name!r}")
                 raise
+            finally:
+                places.leave(place)
             for name, value in zip(step.outputs, results, strict=False):
                 if name:
                     live[name] = value
