@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -87,10 +87,10 @@ class Model:
         results = Runner(self.graph, Context(self.device, False))({**self._defaults, **values})
         return {port.name: self._result(value) for port, value in zip(self.graph.outputs, results, strict=True)}
 
-    def values(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """The values of all nodes of the model's graph by name, computed one after the other."""
+    def values(self, inputs: Mapping[str, Any], names: Collection[str] | None = None) -> dict[str, Any]:
+        """The values of nodes of the model's graph by name, computed one after the other: all, or those of `names`."""
         given = check(inputs, self.graph.inputs, self.device, self._defaults)
-        return {name: self._result(value) for name, value in self._runner.all_values(given).items()}
+        return {name: self._result(value) for name, value in self._runner.all_values(given, names).items()}
 
     def _result(self, value: Any) -> Any:
         if isinstance(value, list):

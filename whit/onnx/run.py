@@ -13,7 +13,7 @@ used last are kept; when there are many, the others go.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -79,13 +79,17 @@ class Runner:
                 self._run_parts(live)
         return [live[port.name] for port in self.graph.outputs]
 
-    def all_values(self, values: Mapping[str, Any]) -> Values:
-        """What every step gives, by name; nothing is captured."""
+    def all_values(self, values: Mapping[str, Any], names: Collection[str] | None = None) -> Values:
+        """What every step gives, by name, or those of `names`; nothing is captured."""
         live: Values = {**self.graph.constants, **values}
+        wanted = {name for step in self.graph.steps for name in step.outputs} if names is None else set(names)
         found: Values = {}
         for number, step in enumerate(self.graph.steps):
+            if names is not None and len(found) == len(wanted):
+                break
             self._run(live, number, number + 1, is_kept=True)
-            found.update({name: live[name] for name in step.outputs if name in live})
+            found.update({name: live[name] for name in step.outputs if name in live and name in wanted})
+            self._drop(live, number + 1)
         return found
 
     def inner(self, graph: Graph) -> Runner:
