@@ -17,9 +17,8 @@ from whit.engine.report.counters import GlobalCounters
 from whit.errors import UserError, WhitError
 from whit.onnx import Model, load
 from whit.onnx.constants import Stored
-from whit.onnx.graph import Graph
-from whit.onnx.places import graphs_in
 from whit.onnx.types import dtype_of
+from whit.onnx.weights import all_graphs
 
 RUNS = 5
 MOST_SHOWN = 12  # operators
@@ -70,7 +69,7 @@ def run(options: argparse.Namespace) -> Answer:
 
 
 def _summary(model: Model) -> dict[str, Any]:
-    graphs = _graphs(model.graph)
+    graphs = all_graphs(model.graph)
     stored = {id(each): each for graph in graphs for each in graph.constants.values() if isinstance(each, Stored)}
     sizes = [(prod(one.shape), dtype_of(one.element)) for one in stored.values()]
     steps = [step for graph in graphs for step in graph.steps]
@@ -88,18 +87,6 @@ def _summary(model: Model) -> dict[str, Any]:
         "profile": None,
         "compare": None,
     }
-
-
-def _graphs(main: Graph) -> list[Graph]:
-    """A graph, those inside of it, and functions of the model, each once."""
-    found, stack = {id(main): main}, [main]
-    while stack:
-        for step in stack.pop().steps:
-            for graph in graphs_in(step):
-                if id(graph) not in found:
-                    found[id(graph)] = graph
-                    stack.append(graph)
-    return list(found.values())
 
 
 def _summary_lines(data: dict[str, Any]) -> list[str]:

@@ -28,8 +28,9 @@ from whit.onnx import sequences as sequences  # puts its operators into the tabl
 from whit.onnx.capture import Program, capture, take_out
 from whit.onnx.constants import Constant, Derived, is_small
 from whit.onnx.graph import Graph, Step
+from whit.onnx.modes import MODES
 from whit.onnx.operators.registry import Node, Operator, find
-from whit.onnx.values import lifted
+from whit.onnx.values import lifted, own_arrays
 from whit.records import dataclass
 from whit.tensor import Tensor
 
@@ -45,6 +46,7 @@ class Context:
 
     device: str
     is_captured: bool
+    is_training: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,8 @@ class Runner:
         captured, as the next call will have other kinds of values."""
         live: Values = {**self.graph.constants, **values}
         if is_plain or not self.context.is_captured or current() is not None:
-            self._run(live, 0, len(self.graph.steps))
+            with own_arrays():
+                self._run(live, 0, len(self.graph.steps))
         else:
             with expecting_sizes():
                 self._run_parts(live)
@@ -237,6 +240,8 @@ class Runner:
             names = [port.name for port in step.body.inputs]
             given += [None] * (len(names) - len(given))
             return tuple(self.inner(step.body)(dict(zip(names, given, strict=True))))
+        if self.context.is_training and step.node.op_type in MODES:
+            return MODES[step.node.op_type](self, step, given)
         function = control.FUNCTIONS.get((step.node.domain, step.node.op_type))
         if function is not None:
             return function(self, step, given, live)
