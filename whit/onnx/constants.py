@@ -72,28 +72,54 @@ class Constant:
 
 
 class Stored(Constant):
-    """A tensor of the file."""
+    """A tensor of the file. `is_open`: it was given away as a weight, and may change at any time."""
 
-    __slots__ = ("_proto", "_store", "shape")
+    __slots__ = ("_now", "_proto", "_store", "is_open", "shape")
 
     def __init__(self, store: Store, proto: TensorProto) -> None:
         super().__init__(proto.name, proto.data_type)
         self._store = store
         self._proto = proto
+        self._now: Tensor | None = None  # what it is instead of what the file says
+        self.is_open = False
         self.shape = store.shape(proto)
+
+    @property
+    def key(self) -> int:
+        """What the same tensor has when the graph is built again."""
+        return id(self._proto)
+
+    def array(self) -> Array:
+        """The value on the host; of an open one as it is now."""
+        for tensor in self.tensors() if self.is_open else ():
+            return tensor.numpy()
+        return super().array()
+
+    def hold(self, other: Stored) -> None:
+        """Becomes an open weight, with the tensors of the same one in a graph that was built before."""
+        self.is_open = True
+        self._tensors = other._tensors
+
+    def keep(self, tensor: Tensor, device: str) -> None:
+        """Takes a tensor for what the file has, from now on."""
+        self.is_open = False
+        self._tensors = {device: tensor}
+        self._now = tensor
 
     def is_small(self) -> bool:
         """Whether the host computes with it."""
+        if self.is_open:
+            return False
         if self.element == types.STRING:
             return True
         dtype = types.dtype_of(self.element)
         return dtype is not None and is_small("f" if dtype.is_float else "i", prod(self.shape))
 
     def _make_array(self) -> Array:
-        return self._store.array(self._proto)
+        return self._store.array(self._proto) if self._now is None else self._now.numpy()
 
     def _make_tensor(self, device: str) -> Tensor:
-        return self._store.tensor(self._proto)
+        return self._store.tensor(self._proto) if self._now is None else self._now
 
 
 class Given(Constant):
@@ -118,10 +144,18 @@ class Given(Constant):
 class Derived(Constant):
     """One output of a node all of whose inputs are constants: computed when somebody asks, once."""
 
-    __slots__ = ("_compute", "_number", "_value")
+    __slots__ = ("_compute", "_number", "_value", "sources")
 
-    def __init__(self, name: str, element: int, compute: Callable[[], tuple[Any, ...]], number: int) -> None:
+    def __init__(
+        self,
+        name: str,
+        element: int,
+        compute: Callable[[], tuple[Any, ...]],
+        number: int,
+        sources: tuple[Constant, ...] = (),
+    ) -> None:
         super().__init__(name, element)
+        self.sources = sources
         self._compute: Callable[[], tuple[Any, ...]] | None = compute
         self._number = number
         self._value: Any = None
