@@ -139,6 +139,20 @@ def test_weights_in_other_files(watch: Watch, tmp_path: Path) -> None:
         assert watch.captured == captured
 
 
+def test_weights_that_were_changed_are_not_those_of_the_file(watch: Watch) -> None:
+    fresh(product())(x=X)
+    run = fresh(product())
+    run(x=X)
+    for name, found in run.weights.items():
+        run.weights[name].assign(found + 1).realize()
+    for _ in range(2):
+        found = run(x=X)["y"].numpy()
+        assert not np.allclose(found, expected(), 1e-2)
+        run.freeze()
+    np.testing.assert_allclose(run(x=X)["y"].numpy(), found, 1e-4, 1e-4)
+    np.testing.assert_allclose(fresh(product())(x=X)["y"].numpy(), expected(), 1e-4, 1e-4)
+
+
 def test_parts_between_steps_that_read_data(watch: Watch) -> None:
     nodes = [node("Relu", ["x"], ["r"]), node("NonZero", ["r"], ["places"]), node("Neg", ["places"], ["y"])]
     content = model(nodes, [value("x", FLOAT, [2, 300])], [value("y")])

@@ -38,13 +38,13 @@ class Constant:
     """A value that is the same in all runs. `element` is the number of its type, 0 where it is not known; `is_data`
     says whether it depends on large data of the file."""
 
-    __slots__ = ("__weakref__", "_array", "_store", "_tensors", "element", "is_data", "name", "number")
+    __slots__ = ("_array", "_store", "_tensors", "element", "is_data", "name", "number")
 
     def __init__(self, store: Store, name: str, element: int, is_data: bool) -> None:
         self.name = name
         self.element = element
         self.is_data = is_data
-        self.number = store.enter(self)
+        self.number = store.new_number()
         self._store = store
         self._array: Array | None = None
         self._tensors: dict[str, Tensor] = {}
@@ -80,27 +80,53 @@ class Constant:
 
 
 class Stored(Constant):
-    """A tensor of the file."""
+    """A tensor of the file. `is_open`: it was given away as a weight, and may change at any time."""
 
-    __slots__ = ("_proto", "shape")
+    __slots__ = ("_now", "_proto", "is_open", "shape")
 
     def __init__(self, store: Store, proto: TensorProto) -> None:
         super().__init__(store, proto.name, proto.data_type, store.leave_out(proto))
         self._proto = proto
+        self._now: Tensor | None = None  # what it is instead of what the file says
+        self.is_open = False
         self.shape = store.shape(proto)
+
+    @property
+    def key(self) -> int:
+        """What the same tensor has when the graph is built again."""
+        return id(self._proto)
+
+    def array(self) -> Array:
+        """The value on the host; of an open one as it is now."""
+        for tensor in self.tensors() if self.is_open else ():
+            return tensor.numpy()
+        return super().array()
+
+    def hold(self, other: Stored) -> None:
+        """Becomes an open weight, with the tensors of the same one in a graph that was built before."""
+        self.is_open = True
+        self._tensors = other._tensors
+
+    def keep(self, tensor: Tensor, device: str) -> None:
+        """Takes a tensor for what the file has, from now on."""
+        self.is_open = False
+        self._tensors = {device: tensor}
+        self._now = tensor
 
     def is_small(self) -> bool:
         """Whether the host computes with it."""
+        if self.is_open:
+            return False
         if self.element == types.STRING:
             return True
         dtype = types.dtype_of(self.element)
         return dtype is not None and is_small("f" if dtype.is_float else "i", prod(self.shape))
 
     def _make_array(self) -> Array:
-        return self._store.array(self._proto)
+        return self._store.array(self._proto) if self._now is None else self._now.numpy()
 
     def _make_tensor(self, device: str) -> Tensor:
-        return self._store.tensor(self._proto, device)
+        return self._store.tensor(self._proto, device) if self._now is None else self._now.to(device).realize()
 
 
 class Given(Constant):
@@ -125,12 +151,19 @@ class Given(Constant):
 class Derived(Constant):
     """One output of a node all of whose inputs are constants: computed when somebody asks, once."""
 
-    __slots__ = ("_compute", "_output", "_value")
+    __slots__ = ("_compute", "_output", "_value", "sources")
 
     def __init__(
-        self, store: Store, name: str, element: int, is_data: bool, compute: Callable[[], tuple[Any, ...]], output: int
+        self,
+        store: Store,
+        name: str,
+        element: int,
+        sources: tuple[Constant, ...],
+        compute: Callable[[], tuple[Any, ...]],
+        output: int,
     ) -> None:
-        super().__init__(store, name, element, is_data)
+        super().__init__(store, name, element, any(source.is_data for source in sources))
+        self.sources = sources
         self._compute: Callable[[], tuple[Any, ...]] | None = compute
         self._output = output
         self._value: Any = None

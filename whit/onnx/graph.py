@@ -19,7 +19,7 @@ from whit.errors import NotSupportedError, ParseError, nearest
 from whit.onnx import types
 from whit.onnx.constants import Constant, Derived, Given, Stored
 from whit.onnx.operators.registry import Node
-from whit.onnx.proto import AttributeProto, GraphProto, ModelProto, NodeProto, ValueInfoProto
+from whit.onnx.proto import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
 from whit.onnx.tensors import Store
 from whit.onnx.types import ValueType, of_type_proto
 from whit.records import dataclass
@@ -95,12 +95,16 @@ Compute = Callable[[Step, Mapping[str, Constant]], tuple[Any, ...]]  # of a step
 
 
 class Builder:
-    """Builds the graphs of one model. `compute` is called for what can be computed before the model runs."""
+    """Builds the graphs of one model. `compute` is called for what can be computed before the model runs. `stored` is
+    told of each tensor of the file; what is computed of one that is open is no constant."""
 
-    def __init__(self, model: ModelProto, store: Store, compute: Compute) -> None:
+    def __init__(
+        self, model: ModelProto, store: Store, compute: Compute, stored: Callable[[Stored], object] = bool
+    ) -> None:
         self._model = model
         self._store = store
         self._compute = compute
+        self._stored = stored
         self._functions = {_function_key(f.domain, f.name, f.overload): f for f in model.functions}
         self._stack: list[tuple[str, str, str]] = []
         self._built: dict[Any, tuple[Graph, int]] = {}  # of functions, and how many steps they have with those in them
@@ -215,7 +219,7 @@ class Builder:
             return None
         (attribute,) = node.attributes
         if attribute.name == "value" and attribute.t is not None:
-            return Stored(self._store, attribute.t)
+            return self._of_file(attribute.t)
         if attribute.name == "sparse_value" and attribute.sparse_tensor is not None:
             array = self._store.dense(attribute.sparse_tensor)
             return Given(self._store, name, attribute.sparse_tensor.values.data_type, array)
@@ -223,6 +227,11 @@ class Builder:
             element, dtype = _CONSTANT_KINDS[attribute.name]
             return Given(self._store, name, element, np.array(self.attribute(attribute, _NO_BODY), dtype))
         return None
+
+    def _of_file(self, proto: TensorProto) -> Stored:
+        found = Stored(self._store, proto)
+        self._stored(found)
+        return found
 
     def fold(self, step: Step, known: Mapping[str, Constant]) -> dict[str, Constant]:
         """The outputs of a step that reads constants alone."""
@@ -234,15 +243,12 @@ class Builder:
             return memory[0]
 
         element = known[step.inputs[0]].element if step.inputs and step.node.op_type in KEEPS_TYPE else 0
-        is_data = any(known[name].is_data for name in step.reads() if name)
-        return {
-            name: Derived(self._store, name, element, is_data, compute, number)
-            for number, name in enumerate(step.outputs)
-            if name
-        }
+        sources = tuple(known[name] for name in step.reads() if name)
+        named = [(number, name) for number, name in enumerate(step.outputs) if name]
+        return {name: Derived(self._store, name, element, sources, compute, number) for number, name in named}
 
     def _initializers(self, proto: GraphProto) -> dict[str, Constant]:
-        found: dict[str, Constant] = {tensor.name: Stored(self._store, tensor) for tensor in proto.initializers}
+        found: dict[str, Constant] = {tensor.name: self._of_file(tensor) for tensor in proto.initializers}
         for sparse in proto.sparse_initializers:
             array = self._store.dense(sparse)
             found[sparse.values.name] = Given(self._store, sparse.values.name, sparse.values.data_type, array)
@@ -378,7 +384,11 @@ class _Body:
     def _can_fold(self, step: Step) -> bool:
         if step.node.op_type in NOT_FOLDED or step.body is not None or not step.inputs:
             return False
-        return all(not name or name in self.known for name in step.reads())
+        return all(not name or self._is_fixed(name) for name in step.reads())
+
+    def _is_fixed(self, name: str) -> bool:
+        constant = self.known.get(name)
+        return constant is not None and not (isinstance(constant, Stored) and constant.is_open)
 
 
 def _finish(

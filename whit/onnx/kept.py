@@ -22,7 +22,10 @@ from whit.errors import JitError
 from whit.jit.files import kept
 from whit.jit.files.result import spell_key
 from whit.onnx.capture import Place, Program
+from whit.onnx.constants import Constant, Derived
+from whit.onnx.graph import Graph
 from whit.onnx.tensors import Store
+from whit.onnx.weights import all_graphs
 from whit.records import dataclass
 
 
@@ -39,11 +42,13 @@ TYPES = (Place, HostArray)
 
 
 class Shelf:
-    """The programs of one model."""
+    """The programs of one model, whose `graph` is set when it is built."""
 
     def __init__(self, store: Store) -> None:
+        self.graph: Graph | None = None
         self._store = store
         self._structure: str | None = None
+        self._constants: dict[int, Constant] | None = None
 
     def key(self, graph: int, signature: Any, device: str) -> str | None:
         """What a part is kept under; None if none is kept now, or the signature cannot be written down."""
@@ -59,19 +64,19 @@ class Shelf:
 
     def keep(self, key: str, stop: int, program: Program) -> None:
         """Keeps a part up to `stop`, if another process can know what it is made of."""
-        constants = dict(self._store.constants)
+        constants = self._by_number()
         numbers = {id(tensor): number for number, one in constants.items() for tensor in one.tensors()}
         try:
             template = _to_plain(program.template)
         except TypeError:
             return
-        reads = dict(self._store.read_on_host)
+        reads = dict(self._store.read_on_host or {})
         if all(reads.values()):
             kept.keep(key, kept.Kept(program.replay, [stop, reads, template]), numbers, TYPES)
 
     def find(self, key: str, device: str) -> tuple[int, Program] | None:
         """The part that is kept, up to where it goes and its program; None if there is none for these weights."""
-        constants = self._store.constants
+        constants = self._by_number()
         found = kept.find(key, lambda number: constants[number].tensor(device), self._fits, TYPES)
         if found is None:
             return None
@@ -85,9 +90,23 @@ class Shelf:
 
     def _read(self, number: int) -> str:
         known = self._store.read_on_host
+        if known is None:
+            return ""
         if number not in known:
-            self._store.constants[number].array()
+            self._by_number()[number].array()
         return known[number]
+
+    def _by_number(self) -> dict[int, Constant]:
+        """The constants of all graphs, with those that they are computed from."""
+        if self._constants is None:
+            self._constants = {}
+            found = [one for each in all_graphs(self.graph) for one in each.constants.values()] if self.graph else []
+            while found:
+                constant = found.pop()
+                if constant.number not in self._constants:
+                    self._constants[constant.number] = constant
+                    found += constant.sources if isinstance(constant, Derived) else ()
+        return self._constants
 
 
 def _to_plain(value: Any) -> Any:

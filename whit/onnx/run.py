@@ -13,7 +13,7 @@ used last are kept; when there are many, the others go.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -23,14 +23,15 @@ from whit.engine.programs.overlay import current
 from whit.engine.realize.many_sizes import expecting_sizes
 from whit.errors import JitError
 from whit.jit.signature import Arguments
-from whit.onnx import control, host
+from whit.onnx import control, host, places
 from whit.onnx import sequences as sequences  # puts its operators into the table
 from whit.onnx.capture import ANSWERS, Program, capture, forgive, take_out
 from whit.onnx.constants import Constant, Derived, host_value
 from whit.onnx.graph import Graph, Step
 from whit.onnx.kept import Shelf
+from whit.onnx.modes import MODES
 from whit.onnx.operators.registry import Node, Operator, find
-from whit.onnx.values import lifted
+from whit.onnx.values import lifted, own_arrays
 from whit.records import dataclass
 from whit.tensor import Tensor
 
@@ -66,6 +67,7 @@ class Context:
 
     device: str
     is_captured: bool
+    is_training: bool = False
     shelf: Shelf | None = None
 
 
@@ -96,7 +98,8 @@ class Runner:
         captured, as the next call will have other kinds of values."""
         live = Live(self.graph.constants, values)
         if is_plain or not self.context.is_captured or current() is not None:
-            self._run(live, 0, len(self.graph.steps))
+            with own_arrays():
+                self._run(live, 0, len(self.graph.steps))
         else:
             with expecting_sizes():
                 self._run_parts(live)
@@ -112,13 +115,17 @@ class Runner:
             return None
         return part.program, arguments.tensors
 
-    def all_values(self, values: Mapping[str, Any]) -> Values:
-        """What every step gives, by name; nothing is captured."""
+    def all_values(self, values: Mapping[str, Any], names: Collection[str] | None = None) -> Values:
+        """What every step gives, by name, or those of `names`; nothing is captured."""
         live = Live(self.graph.constants, values)
+        wanted = {name for step in self.graph.steps for name in step.outputs} if names is None else set(names)
         found: Values = {}
         for number, step in enumerate(self.graph.steps):
+            if names is not None and len(found) == len(wanted):
+                break
             self._run(live, number, number + 1, is_kept=True)
-            found.update({name: live[name] for name in step.outputs if name in live})
+            found.update({name: live[name] for name in step.outputs if name in live and name in wanted})
+            self._drop(live, number + 1)
         return found
 
     def inner(self, graph: Graph) -> Runner:
@@ -255,13 +262,18 @@ class Runner:
         for number in range(position, stop):
             step = self.graph.steps[number]
             self._at = number
+            place = places.enter(step)
             try:
                 results = self.step(step, live)
+                if any(isinstance(value, Tensor) for value in results):
+                    places.note(step, map(live.get, step.inputs))
             except JitError:
                 raise
             except Exception as error:
                 error.add_note(f"in the node {_spell(step.node)} of the ONNX graph {self.graph.name!r}")
                 raise
+            finally:
+                places.leave(place)
             for name, value in zip(step.outputs, results, strict=False):
                 if name:
                     live[name] = value
@@ -277,6 +289,8 @@ class Runner:
             names = [port.name for port in step.body.inputs]
             given += [None] * (len(names) - len(given))
             return tuple(self.inner(step.body)(dict(zip(names, given, strict=True))))
+        if self.context.is_training and step.node.op_type in MODES:
+            return MODES[step.node.op_type](self, step, given)
         function = control.FUNCTIONS.get((step.node.domain, step.node.op_type))
         if function is not None:
             return function(self, step, given, live)

@@ -16,7 +16,6 @@ from collections.abc import Mapping
 from math import prod
 from pathlib import Path
 from typing import Any
-from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -76,20 +75,21 @@ class Store:
         self._wire = wire
         self._folder = folder
         self._files: dict[str, Source] = {}
-        self.constants: WeakValueDictionary[int, Any] = WeakValueDictionary()  # those that are still needed, by number
-        self.read_on_host: dict[int, str] = {}  # of constants that depend on large data, by number: what was read
+        # Of constants that depend on large data, by number: what the host has read. None: nobody wants to know.
+        self.read_on_host: dict[int, str] | None = None
         self._entered = 0
         self._large: list[Span] = []
 
-    def enter(self, constant: Any) -> int:
+    def new_number(self) -> int:
         """The number of a new constant."""
         self._entered += 1
-        self.constants[self._entered] = constant
         return self._entered
 
     def note_read(self, number: int, array: Array | None) -> None:
         """The host has seen the value of a constant that depends on large data: what captured programs do may follow
         from it. None: it is no array."""
+        if self.read_on_host is None:
+            return
         text = b""
         if array is not None and not array.dtype.hasobject:
             text = f"{array.dtype.str} {array.shape} ".encode() + array.tobytes()
