@@ -16,7 +16,6 @@ from typing import Any, Final
 import numpy as np
 
 from whit.errors import NotSupportedError, ParseError, nearest
-from whit.nn.state.source import shown
 from whit.onnx import types
 from whit.onnx.constants import Constant, Derived, Given, Stored
 from whit.onnx.operators.registry import Node
@@ -24,6 +23,7 @@ from whit.onnx.proto import AttributeProto, GraphProto, ModelProto, NodeProto, T
 from whit.onnx.tensors import Store
 from whit.onnx.types import ValueType, of_type_proto
 from whit.records import dataclass
+from whit.tensor.source import shown
 
 MOST_STEPS: Final = 2_000_000  # of a model, with its functions written out
 MOST_NAMES: Final = (
@@ -78,7 +78,8 @@ class Step:
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """Steps in an order in which they can run. `outer` are names of values that it reads from around it."""
+    """Steps in an order in which they can run. `outer` are names of values that it reads from around it; `number` is
+    the same whenever the model is loaded."""
 
     name: str
     inputs: tuple[Port, ...]
@@ -87,6 +88,7 @@ class Graph:
     constants: Mapping[str, Constant]
     outer: tuple[str, ...]
     last_use: Mapping[str, int]  # the number of the last step that reads a value; of outputs, that of all steps
+    number: int = -1
 
 
 Compute = Callable[[Step, Mapping[str, Constant]], tuple[Any, ...]]  # of a step whose inputs are constants
@@ -106,6 +108,7 @@ class Builder:
         self._functions = {_function_key(f.domain, f.name, f.overload): f for f in model.functions}
         self._stack: list[tuple[str, str, str]] = []
         self._built: dict[Any, tuple[Graph, int]] = {}  # of functions, and how many steps they have with those in them
+        self._graphs = 0
         self._left = MOST_STEPS
         self._names_left = MOST_NAMES
 
@@ -141,7 +144,7 @@ class Builder:
         body.known = {name: around_constant for name, around_constant in body.known.items() if name not in own}
         steps, missing = body.build(proto.nodes, own | constants.keys(), outer | around.keys(), proto.name)
         outputs = tuple(_port(info) for info in proto.outputs)
-        return _finish(proto.name, inputs, outputs, steps, body.known, missing, outer | around.keys())
+        return self._finish(proto.name, inputs, outputs, steps, body.known, missing, outer | around.keys())
 
     def function(self, key: tuple[str, str, str], given: Mapping[str, AttributeProto]) -> Graph:
         """A function of the model with the attributes of one call; calls with equal ones share a graph."""
@@ -169,7 +172,11 @@ class Builder:
         self._stack.pop()
         inputs = tuple(Port(name, types.UNKNOWN) for name in proto.inputs)
         outputs = tuple(Port(name, types.UNKNOWN) for name in proto.outputs)
-        return _finish(proto.name, inputs, outputs, steps, body.known, missing, frozenset())
+        return self._finish(proto.name, inputs, outputs, steps, body.known, missing, frozenset())
+
+    def _finish(self, *parts: Any) -> Graph:
+        self._graphs += 1
+        return _finish(self._graphs, *parts)
 
     def find_function(self, node: NodeProto) -> tuple[str, str, str] | None:
         """The function of the model that a node calls; None if it is an operator."""
@@ -215,10 +222,10 @@ class Builder:
             return self._of_file(attribute.t)
         if attribute.name == "sparse_value" and attribute.sparse_tensor is not None:
             array = self._store.dense(attribute.sparse_tensor)
-            return Given(name, attribute.sparse_tensor.values.data_type, array)
+            return Given(self._store, name, attribute.sparse_tensor.values.data_type, array)
         if attribute.name in _CONSTANT_KINDS:
             element, dtype = _CONSTANT_KINDS[attribute.name]
-            return Given(name, element, np.array(self.attribute(attribute, _NO_BODY), dtype))
+            return Given(self._store, name, element, np.array(self.attribute(attribute, _NO_BODY), dtype))
         return None
 
     def _of_file(self, proto: TensorProto) -> Stored:
@@ -238,13 +245,13 @@ class Builder:
         element = known[step.inputs[0]].element if step.inputs and step.node.op_type in KEEPS_TYPE else 0
         sources = tuple(known[name] for name in step.reads() if name)
         named = [(number, name) for number, name in enumerate(step.outputs) if name]
-        return {name: Derived(name, element, compute, number, sources) for number, name in named}
+        return {name: Derived(self._store, name, element, sources, compute, number) for number, name in named}
 
     def _initializers(self, proto: GraphProto) -> dict[str, Constant]:
         found: dict[str, Constant] = {tensor.name: self._of_file(tensor) for tensor in proto.initializers}
         for sparse in proto.sparse_initializers:
             array = self._store.dense(sparse)
-            found[sparse.values.name] = Given(sparse.values.name, sparse.values.data_type, array)
+            found[sparse.values.name] = Given(self._store, sparse.values.name, sparse.values.data_type, array)
         return found
 
 
@@ -385,6 +392,7 @@ class _Body:
 
 
 def _finish(
+    graph: int,
     name: str,
     inputs: tuple[Port, ...],
     outputs: tuple[Port, ...],
@@ -405,7 +413,9 @@ def _finish(
     last_use.update((port.name, len(kept)) for port in outputs)
     constants = {key: known[key] for key in last_use if key in known}
     constants |= {port.name: known[port.name] for port in inputs if port.name in known}
-    return Graph(name, inputs, outputs, tuple(kept), constants, tuple(sorted(missing & last_use.keys())), last_use)
+    return Graph(
+        name, inputs, outputs, tuple(kept), constants, tuple(sorted(missing & last_use.keys())), last_use, graph
+    )
 
 
 def _needed(steps: list[Step], outputs: tuple[Port, ...]) -> list[Step]:

@@ -18,11 +18,11 @@ from whit.engine.devices.device import Device
 from whit.engine.programs.overlay import current
 from whit.errors import ArgumentError, MissingError, NotSupportedError, nearest
 from whit.nn.module import Module
-from whit.nn.state.source import open_source
 from whit.onnx.constants import Constant, Stored
 from whit.onnx.control import FUNCTIONS
 from whit.onnx.graph import Builder, Graph, Port
 from whit.onnx.inputs import check
+from whit.onnx.kept import Shelf
 from whit.onnx.operators.registry import find
 from whit.onnx.proto import ModelProto, read_model
 from whit.onnx.quick import Quick
@@ -32,6 +32,7 @@ from whit.onnx.values import lifted
 from whit.onnx.weights import has_modes, statistics_of, weights_of
 from whit.onnx.wire import Wire
 from whit.tensor import Tensor
+from whit.tensor.source import open_source
 
 
 class Model(Module):
@@ -50,16 +51,19 @@ class Model(Module):
         self._weights: dict[str, Stored] | None = None  # those that were given away, and may change
         self._statistics: list[str] = []  # the names of those that are no parameters
         self._lock = threading.RLock()  # programs and what is known of them are shared by all calls
-        self._build(lambda stored: None)
+        self._build(lambda stored: None, Shelf(store) if jit else None)
         self._check_operators()
         if not jit:
             self._opened()
 
-    def _build(self, opened: Callable[[Stored], object]) -> None:
-        """The graph, and what runs it."""
-        context = Context(self.device, self._is_captured)
+    def _build(self, opened: Callable[[Stored], object], shelf: Shelf | None = None) -> None:
+        """The graph, and what runs it. Programs are kept as long as the weights are those of the file."""
+        context = Context(self.device, self._is_captured, shelf=shelf)
         builder = Builder(self._proto, self._store, lambda step, known: compute_constant(step, known, context), opened)
+        self._store.read_on_host = None if shelf is None else {}
         self.graph: Graph = builder.main()
+        if shelf is not None:
+            shelf.graph = self.graph
         self._runner = Runner(self.graph, context)
         self._plain = Runner(self.graph, replace(context, is_captured=False))
         self._trained = Runner(self.graph, replace(context, is_captured=False, is_training=True))

@@ -28,6 +28,7 @@ from whit.onnx import sequences as sequences  # puts its operators into the tabl
 from whit.onnx.capture import ANSWERS, Program, capture, forgive, take_out
 from whit.onnx.constants import Constant, Derived, host_value
 from whit.onnx.graph import Graph, Step
+from whit.onnx.kept import Shelf
 from whit.onnx.modes import MODES
 from whit.onnx.operators.registry import Node, Operator, find
 from whit.onnx.values import lifted, own_arrays
@@ -62,11 +63,12 @@ class Live(dict[str, Any]):
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What all graphs of a model share: where it runs, and whether it is captured."""
+    """What all graphs of a model share: where it runs, whether it is captured, and where programs are kept."""
 
     device: str
     is_captured: bool
     is_training: bool = False
+    shelf: Shelf | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,8 @@ class Runner:
         self.graph = graph
         self.context = context
         self.parts: OrderedDict[Any, Part] = OrderedDict()
-        self.captures = 0  # that were made, for tests and reports
+        self.captures = 0  # that were made or found on disk, for tests and reports
+        self._misfits: set[Any] = set()  # keys of programs that did not fit when they ran: they are not looked for
         self._inner: dict[int, Runner] = {}  # of subgraphs, by id; the graph keeps them alive
         self._operators: dict[tuple[str, str, int], Operator] = {}
         self._at = 0  # the step that runs
@@ -140,7 +143,7 @@ class Runner:
             arguments, key = self._signature(live, position)
             part = None if key is None else self.parts.get(key)
             if part is None:
-                part = self._new_part(live, position, key is not None, arguments)
+                part = self._new_part(live, position, key, arguments)
                 if key is not None:
                     self._keep(key, part)
             elif len(self.parts) > 1:
@@ -152,6 +155,7 @@ class Runner:
                 made = part.program(arguments.tensors)
                 if made is None:  # two arguments share memory now, or a weight has another shape
                     del self.parts[key]
+                    self._misfits.add(key)
                     continue
                 live.update(made)
                 self._drop(live, part.stop)
@@ -176,11 +180,26 @@ class Runner:
                 parts.append((name, _key_of(value, arguments, name, budget)))
         return arguments, (tuple(parts) if budget[0] >= 0 else None)
 
-    def _new_part(self, live: Live, position: int, can_capture: bool, arguments: Arguments) -> Part:
+    def _new_part(self, live: Live, position: int, key: Any, arguments: Arguments) -> Part:
+        """The longest part from a position on that can be captured: found on disk, or made and kept there."""
+        if key is None:
+            return Part(position + 1, None)
+        shelf = self.context.shelf
+        shelf_key = None if shelf is None else shelf.key(self.graph.number, key, self.context.device)
+        if shelf is None or shelf_key is None:
+            return self._captured_part(live, position, arguments)
+        found = None if key in self._misfits else shelf.find(shelf_key, self.context.device)
+        if found is not None:
+            self.captures += 1
+            return Part(*found)
+        part = self._captured_part(live, position, arguments)
+        if part.program is not None:
+            shelf.keep(shelf_key, part.stop, part.program)
+        return part
+
+    def _captured_part(self, live: Live, position: int, arguments: Arguments) -> Part:
         """The longest part from a position on that can be captured."""
         stop = len(self.graph.steps)
-        if not can_capture:
-            return Part(position + 1, None)
         self._load(live, position, stop)
         self._at = position
         try:
@@ -327,7 +346,7 @@ def _key_of(value: Any, arguments: Arguments, name: str, budget: list[int]) -> A
         data = tuple(value.reshape(-1).tolist()) if value.dtype.kind == "O" else value.tobytes()
         return (value.dtype.str, value.shape, data)
     if isinstance(value, Constant):
-        return id(value)
+        return (Constant, value.number)
     if isinstance(value, list):
         budget[0] -= len(value)
         return (list, *[_key_of(part, arguments, name, budget) for part in value])
