@@ -64,7 +64,7 @@ def capture(name: str, run: Callable[[], Any], tensors: Sequence[Core]) -> Progr
 
     results = trace.run(traced)
     template, _ = take_out(made.pop())
-    return Program(capture_trace(trace, tensors, results, device), template)
+    return Program(capture_trace(trace, tensors, results, device, stores_once=True), template)
 
 
 def forgive() -> None:

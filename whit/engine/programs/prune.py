@@ -2,6 +2,8 @@
 
     x @ (w * scale)         w and scale captured, never written:    x @ q,   q = w * scale
 
+Of functions whose weights shall stay as they are, only what was asked to be stored (`contiguous`) is taken out.
+
 Goes in: the values of a trace, and the placeholders of captured tensors that it only reads. Comes out: the values over
 further placeholders, and what these stand for. Movement alone is left where it is: it costs nothing.
 """
@@ -20,22 +22,39 @@ from whit.ir.uop import UOp
 LEFT = frozenset({ops.BUFFER, ops.CONST, *ops.MOVEMENT, *ops.SAME_VALUE, ops.BITCAST})
 
 
-def prune(values: Sequence[UOp], fixed: Collection[UOp]) -> tuple[list[UOp], list[tuple[UOp, UOp]]]:
-    """The values, and for each new placeholder what it stands for."""
+def prune(
+    values: Sequence[UOp], fixed: Collection[UOp], only_stored: bool = False
+) -> tuple[list[UOp], list[tuple[UOp, UOp]]]:
+    """The values, and for each new placeholder what it stands for. `only_stored`: of what was asked to be stored."""
     order = topological(tuple(values))
     is_fixed: set[UOp] = set(fixed)
-    costs: set[UOp] = set()  # of the fixed ones those that take work
     for node in order:
         if _can_be_fixed(node) and _depends_only_on(is_fixed, node):
             is_fixed.add(node)
-            if node.op not in LEFT or not costs.isdisjoint(node.src):
-                costs.add(node)
     read = {source for node in order if node not in is_fixed for source in node.src}
-    taken = costs & read.union(values)
+    taken = _worth_taking(
+        [node for node in order if node in is_fixed and (node in read or node in values)], is_fixed, only_stored
+    )
     done = {node: new_placeholder(node.dtype, node.shape, str(node.device)) for node in order if node in taken}
     found = [(placeholder, node) for node, placeholder in done.items()]
     done = map_graphs(values, lambda node, src: None, done)
     return [done[value] for value in values], found
+
+
+def _worth_taking(read: list[UOp], is_fixed: Collection[UOp], only_stored: bool) -> set[UOp]:
+    """The topmost fixed values that take work, below what is read. Not what is moved, which may be expanded."""
+    found: set[UOp] = set()
+    seen: set[UOp] = set()
+    while read:
+        node = read.pop()
+        if node in seen or node not in is_fixed:
+            continue
+        seen.add(node)
+        if node.op is ops.STAGE or not (only_stored or node.op in LEFT):
+            found.add(node)
+        else:
+            read += node.src
+    return found
 
 
 def _can_be_fixed(node: UOp) -> bool:
