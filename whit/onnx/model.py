@@ -18,6 +18,7 @@ from whit.engine.programs.overlay import current
 from whit.nn.state.source import open_source
 from whit.onnx.constants import Constant, Stored
 from whit.onnx.control import FUNCTIONS
+from whit.onnx.early import Early
 from whit.onnx.graph import Builder, Graph, Port
 from whit.onnx.inputs import check
 from whit.onnx.operators.registry import find
@@ -55,6 +56,7 @@ class Model:
         }
 
         self._quick = Quick(self.inputs, self.graph.outputs)
+        self._early = Early(self.graph)
 
     @property
     def inputs(self) -> tuple[Port, ...]:
@@ -80,17 +82,19 @@ class Model:
     def __call__(self, inputs: Mapping[str, Any] | None = None, **named: Any) -> dict[str, Any]:
         """The outputs by name: tensors, arrays of text, lists (sequences), dictionaries (maps)."""
         given = {**(inputs or {}), **named} if named or inputs is None else inputs
-        if type(given) is dict and current() is None:
+        is_plain = current() is None
+        known = self._early(given) if is_plain and isinstance(given, Mapping) else {}
+        if is_plain and type(given) is dict:
             with self._lock:
-                found = self._quick(given)
+                found = self._quick(given, known)
             if found is not None:
                 return found
         values = check(given, self.graph.inputs, self.device, self._defaults)
         with self._lock:
-            results = self._runner(values)
-            whole = self._runner.whole(values) if self._quick.takes(given) else None
+            results = self._runner({**values, **known})
+            whole = self._runner.whole({**values, **known}) if self._quick.takes(given) else None
             if whole is not None:
-                self._quick.note(*whole, values)
+                self._quick.note(*whole, values, known)
         return {port.name: self._result(value) for port, value in zip(self.graph.outputs, results, strict=True)}
 
     def traced(self, inputs: Mapping[str, Any]) -> dict[str, Any]:

@@ -244,7 +244,7 @@ class Runner:
                 error.add_note(f"in the node {_spell(step.node)} of the ONNX graph {self.graph.name!r}")
                 raise
             for name, value in zip(step.outputs, results, strict=False):
-                if name:
+                if name and name not in live:  # a condition may be known before
                     live[name] = value
             if not is_traced and not is_kept:
                 for name in step.reads():
