@@ -275,7 +275,7 @@ class Runner:
             finally:
                 places.leave(place)
             for name, value in zip(step.outputs, results, strict=False):
-                if name:
+                if name and name not in live:  # a condition may be known before
                     live[name] = value
             if not is_traced and not is_kept:
                 for name in step.reads():

@@ -17,6 +17,10 @@ from whit.records import dataclass
 from whit.tensor import Tensor
 from whit.tensor.control.loops import scan_pure
 
+# With fewer rows a step is products of a matrix by vectors. Along lines of columns gates are vectors too: 10.5 -> 3.9
+# us a step, of a GRU of 2 x 112. The products of an LSTM are kept for two results, so they have no gates in them.
+LEAST_ROWS: Final = 8
+
 
 @dataclass(frozen=True)
 class Activation:
@@ -64,6 +68,7 @@ class Step:
     hidden: int
     reset_after: bool  # of a GRU: the reset gate works on the product (linear_before_reset)
     coupled: bool  # of an LSTM: the forget gate is 1 - the input gate (input_forget)
+    is_turned: bool = False  # the weight of the state is (directions, hidden, gates * hidden)
     rounds: bool = False  # of an LSTM: the state is rounded to 256 steps of its range, as a product of bytes wants it
 
     def __call__(
@@ -86,6 +91,10 @@ class Step:
         """What a call of it is named in a recording."""
         return self.cell
 
+    def lines(self, weight: Tensor) -> Tensor:
+        """The weight of the state as a product wants it."""
+        return weight if self.is_turned else weight.transpose(1, 2)
+
     def bounded(self, x: Tensor) -> Tensor:
         """Between -clip and clip, if there is one."""
         return x.clip(-self.clip, self.clip) if self.clip else x
@@ -101,7 +110,7 @@ def in_bytes(x: Tensor, axes: tuple[int, ...]) -> Tensor:
 
 
 def _rnn(step: Step, inputs: Tensor, states: list[Tensor], weight: Tensor, *_: Tensor | None) -> list[Tensor]:
-    return [step.activations[0](step.bounded(inputs + states[0] @ weight.transpose(1, 2)))]
+    return [step.activations[0](step.bounded(inputs + states[0] @ step.lines(weight)))]
 
 
 def _gru(
@@ -109,10 +118,11 @@ def _gru(
 ) -> list[Tensor]:
     (h,), size = states, step.hidden
     gate, change = step.activations
-    both = h @ weight[:, : 2 * size].transpose(1, 2)
+    lines = step.lines(weight)
+    both = h @ lines[..., : 2 * size]
     update = gate(step.bounded(inputs[..., :size] + both[..., :size]))
     reset = gate(step.bounded(inputs[..., size : 2 * size] + both[..., size:]))
-    last = weight[:, 2 * size :].transpose(1, 2)
+    last = lines[..., 2 * size :]
     if step.reset_after:
         after = h @ last
         inner = reset * (after if bias is None else after + bias)
@@ -133,7 +143,7 @@ def _lstm(
     (h, c), size = states, step.hidden
     gate, change, give = step.activations
     before = in_bytes(h, (1, 2)) if step.rounds else h
-    take, out, forget, new = (inputs + before @ weight.transpose(1, 2)).split(size, dim=2)
+    take, out, forget, new = (inputs + before @ step.lines(weight)).split(size, dim=2)
     if peepholes is not None:
         seen = peepholes.split(size, dim=2)
         take, forget = take + seen[0] * c, forget + seen[2] * c
@@ -228,7 +238,8 @@ def _run(step: Step, layer: Layer, x: Tensor, states: list[Tensor], backwards: b
         time = Tensor.arange(x.shape[0], device=x.device, dtype=dtypes.int64).reshape((-1, 1, 1, 1))
         parts.append(time < lengths.cast(dtypes.int64).reshape((1, 1, -1, 1)))
     peepholes = None if layer.p is None else layer.p.unsqueeze(1)
-    last, (outputs,) = scan_pure(step, parts, states, (layer.r, late, peepholes), backwards and not turns)
+    weight = layer.r.transpose(1, 2).contiguous() if step.is_turned else layer.r  # a captured model keeps it
+    last, (outputs,) = scan_pure(step, parts, states, (weight, late, peepholes), backwards and not turns)
     return turn(outputs, lengths) if turns else outputs, last
 
 
@@ -249,6 +260,7 @@ def _recur(node: Node, x: Tensor, layer: Layer, first: Sequence[Tensor | None]) 
             hidden,
             bool(node.get("linear_before_reset", 0)),
             bool(node.get("input_forget", 0)),
+            node.op_type != "LSTM" and int(x.shape[1]) < LEAST_ROWS,
             is_rounded,
         )
         for each in activations
