@@ -17,6 +17,8 @@ from whit.nn.state.source import open_source
 from whit.onnx.proto import read_model
 from whit.onnx.wire import Wire
 
+pytestmark = pytest.mark.slow
+
 HAS_RUNTIME = importlib.util.find_spec("onnxruntime") is not None and importlib.util.find_spec("onnx") is not None
 
 

@@ -12,6 +12,8 @@ from collections.abc import Callable
 from math import prod
 from typing import Any, Final
 
+import numpy as np
+
 from whit.onnx import types
 from whit.onnx.operators.registry import as_tensor
 from whit.onnx.proto import TensorProto
@@ -182,3 +184,14 @@ class Derived(Constant):
     def _make_tensor(self, device: str) -> Tensor:
         found: Tensor = as_tensor(self.value(), device)
         return found
+
+
+def host_value(value: Any) -> Any:
+    """The array of a small value that the host knows; None of others."""
+    if isinstance(value, Constant):
+        if not value.is_small():
+            return None
+        value = value.value() if isinstance(value, Derived) else value.array()
+    if isinstance(value, np.ndarray) and is_small("i", value.size):
+        return value
+    return None

@@ -21,12 +21,12 @@ import numpy as np
 from whit.cache import clear_caches
 from whit.engine.programs.overlay import current
 from whit.engine.realize.many_sizes import expecting_sizes
-from whit.errors import JitError, WhitError
+from whit.errors import JitError
 from whit.jit.signature import Arguments
 from whit.onnx import control, host, places
 from whit.onnx import sequences as sequences  # puts its operators into the table
-from whit.onnx.capture import Program, capture, take_out
-from whit.onnx.constants import Constant, Derived, is_small
+from whit.onnx.capture import ANSWERS, Program, capture, forgive, take_out
+from whit.onnx.constants import Constant, Derived, host_value
 from whit.onnx.graph import Graph, Step
 from whit.onnx.modes import MODES
 from whit.onnx.operators.registry import Node, Operator, find
@@ -38,6 +38,26 @@ MOST_PARTS: Final = 32  # programs that a graph keeps
 MOST_KEY_ELEMENTS: Final = 1 << 14  # of host values in a signature; with more, steps run by themselves
 
 Values = dict[str, Any]
+
+
+class Live(dict[str, Any]):
+    """The values that there are so far, by name; what is not among them is a constant of the graph."""
+
+    __slots__ = ("constants",)
+
+    def __init__(self, constants: Mapping[str, Constant], values: Mapping[str, Any]) -> None:
+        super().__init__(values)
+        self.constants = constants
+
+    def __missing__(self, name: str) -> Constant:
+        return self.constants[name]
+
+    def __contains__(self, name: object) -> bool:
+        return super().__contains__(name) or name in self.constants
+
+    def copy(self) -> Live:
+        """The same, to go on from."""
+        return Live(self.constants, self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +93,7 @@ class Runner:
     def __call__(self, values: Mapping[str, Any], is_plain: bool = False) -> list[Any]:
         """The outputs, of values by name: inputs, and what is read from around the graph. `is_plain`: nothing is
         captured, as the next call will have other kinds of values."""
-        live: Values = {**self.graph.constants, **values}
+        live = Live(self.graph.constants, values)
         if is_plain or not self.context.is_captured or current() is not None:
             with own_arrays():
                 self._run(live, 0, len(self.graph.steps))
@@ -82,9 +102,19 @@ class Runner:
                 self._run_parts(live)
         return [live[port.name] for port in self.graph.outputs]
 
+    def whole(self, values: Mapping[str, Any]) -> tuple[Program, list[Any]] | None:
+        """The program of a call that is one program, and the tensors that it takes."""
+        if not self.parts:
+            return None
+        arguments, key = self._signature(Live(self.graph.constants, values), 0)
+        part = None if key is None else self.parts.get(key)
+        if part is None or part.program is None or part.stop < len(self.graph.steps):
+            return None
+        return part.program, arguments.tensors
+
     def all_values(self, values: Mapping[str, Any], names: Collection[str] | None = None) -> Values:
         """What every step gives, by name, or those of `names`; nothing is captured."""
-        live: Values = {**self.graph.constants, **values}
+        live = Live(self.graph.constants, values)
         wanted = {name for step in self.graph.steps for name in step.outputs} if names is None else set(names)
         found: Values = {}
         for number, step in enumerate(self.graph.steps):
@@ -104,7 +134,7 @@ class Runner:
 
     # ---- parts
 
-    def _run_parts(self, live: Values) -> None:
+    def _run_parts(self, live: Live) -> None:
         position, count = 0, len(self.graph.steps)
         while position < count:
             arguments, key = self._signature(live, position)
@@ -136,62 +166,62 @@ class Runner:
             self._gone = 0
             clear_caches()
 
-    def _signature(self, live: Values, position: int) -> tuple[Arguments, Any]:
+    def _signature(self, live: Live, position: int) -> tuple[Arguments, Any]:
         """The tensors that are still needed, and what a part is found by; None if that would be too long."""
         arguments, last_use = Arguments(), self.graph.last_use
         parts: list[Any] = [position]
         budget = [MOST_KEY_ELEMENTS]
         for name, value in live.items():
-            if last_use.get(name, -1) >= position and not (
-                isinstance(value, Constant) and name in self.graph.constants
-            ):
+            if last_use.get(name, -1) >= position:
                 parts.append((name, _key_of(value, arguments, name, budget)))
         return arguments, (tuple(parts) if budget[0] >= 0 else None)
 
-    def _new_part(self, live: Values, position: int, can_capture: bool, arguments: Arguments) -> Part:
+    def _new_part(self, live: Live, position: int, can_capture: bool, arguments: Arguments) -> Part:
         """The longest part from a position on that can be captured."""
         stop = len(self.graph.steps)
         if not can_capture:
             return Part(position + 1, None)
         self._load(live, position, stop)
-        while stop > position:
-            try:
-                program = self._captured(dict(live), position, stop, arguments.tensors)
-            except Exception as error:  # a step that reads data says so in many ways; alone it says what is wrong
-                if not isinstance(error, WhitError | ValueError | TypeError | RuntimeError | IndexError | KeyError):
-                    raise
-                if self._at >= stop:  # the steps are fine, their program is not
-                    return Part(stop, None)
-                stop = self._at
-            else:
-                return Part(stop, program)
-        return Part(position + 1, None)
+        self._at = position
+        try:
+            return self._captured(live.copy(), position, arguments.tensors)
+        except ANSWERS:
+            return Part(max(self._at, position + 1), None)  # the steps up to there are fine, their program is not
 
-    def _captured(self, live: Values, position: int, stop: int, tensors: list[Any]) -> Program:
-        last_use = self.graph.last_use
+    def _captured(self, live: Live, position: int, tensors: list[Any]) -> Part:
+        """The steps from a position on as a program, up to the first one that cannot be a part of it; an error if that
+        is the first of all."""
+        last_use, stops = self.graph.last_use, [len(self.graph.steps)]
 
         def run() -> Values:
-            self._at = position
             before = set(live)
-            self._run(live, position, stop)
-            self._at = stop
+            try:
+                self._run(live, position, stops[0])
+                self._at = stops[0]
+            except ANSWERS:
+                if self._at == position:
+                    raise
+                forgive()
+            stop = stops[0] = self._at
             return {name: v for name, v in live.items() if name not in before and last_use.get(name, -1) >= stop}
 
         program = capture(self.graph.name or "graph", run, tensors)
         self.captures += 1
-        return program
+        return Part(stops[0], program)
 
-    def _load(self, live: Values, position: int, stop: int) -> None:
+    def _load(self, live: Live, position: int, stop: int) -> None:
         """Reads the constants that steps will need: a file cannot be read while they are traced."""
         for step in self.graph.steps[position:stop]:
             for name in step.reads():
-                value = live.get(name)
+                if name not in live:
+                    continue
+                value = live[name]
                 if isinstance(value, Derived):
                     value.value()
                 if isinstance(value, Constant) and (not value.is_small() or _is_weight(value.array())):
                     value.tensor(self.context.device)
 
-    def _settle(self, live: Values) -> None:
+    def _settle(self, live: Live) -> None:
         """Computes what a step has given, so that the next part has it in memory."""
         found: list[Tensor] = []
         for value in live.values():
@@ -200,14 +230,14 @@ class Runner:
         if found:
             found[0].realize(*found[1:])
 
-    def _drop(self, live: Values, position: int) -> None:
+    def _drop(self, live: Live, position: int) -> None:
         last_use = self.graph.last_use
         for name in [name for name in live if last_use.get(name, -1) < position]:
             del live[name]
 
     # ---- steps
 
-    def _run(self, live: Values, position: int, stop: int, is_kept: bool = False) -> None:
+    def _run(self, live: Live, position: int, stop: int, is_kept: bool = False) -> None:
         """Runs steps one after the other; their results go into `live`. `is_kept`: what nobody needs stays, too."""
         last_use, is_traced = self.graph.last_use, current() is not None
         for number in range(position, stop):
@@ -310,14 +340,10 @@ def _on_host(given: list[Any]) -> list[Any] | None:
     """Arrays for the host, if it knows all values, and they are small."""
     found: list[Any] = []
     for value in given:
-        if value is None or (isinstance(value, np.ndarray) and is_small("i", value.size)):
-            found.append(value)
-        elif isinstance(value, Constant) and value.is_small():
-            if isinstance(value, Derived) and not isinstance(value.value(), np.ndarray):
-                return None
-            found.append(value.array())
-        else:
+        array = host_value(value)
+        if array is None and value is not None:
             return None
+        found.append(array)
     return found if found else None
 
 
