@@ -250,16 +250,18 @@ def _float_bytes(value: float) -> bytes:
     return np.float32(value).tobytes()
 
 
+def _are_heads(*parts: UOp) -> bool:
+    """Whether all are (batch, heads, length, depth), of one batch."""
+    return all(len(part.shape) == 4 for part in parts) and len({part.shape[0] for part in parts}) == 1
+
+
 def _attention(to: Translator, node: UOp, call: Call) -> str | None:
     """Heads in an axis of their own; a mask of bools gives 0 to queries that see nothing, which ONNX does not say."""
     q, k, v, mask = call.operands
     if to.opset < 23 or q is None or k is None or v is None or not _same_dtypes(call):
         return None
-    shapes = [each.shape for each in (q, k, v)]
-    if any(len(shape) != 4 for shape in shapes) or any(shape[0] != shapes[0][0] for shape in shapes):
-        return None
     is_causal = bool(call.attributes["is_causal"])
-    if is_causal and (mask is not None or shapes[0][2] != shapes[1][2]):
+    if not _are_heads(q, k, v) or (is_causal and (mask is not None or q.shape[2] != k.shape[2])):
         return None
     names = [to.name(each) for each in (q, k, v, mask) if each is not None]
     more = {"is_causal": 1} if is_causal else {}

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import inspect
 import os
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
-import whit
 from whit.engine.programs.overlay import Reads, transforming
 from whit.engine.report.launch_names import watch
 from whit.errors import ArgumentError, NotSupportedError, ShapeError
@@ -87,7 +87,7 @@ def export(
         sheet = Sheet(beside=None if beside is None or stream is None else Beside(stream, beside.name))
         graph = _written(sheet, traced, names, dims, weights, opset)
     pairs = {str(key): str(value) for key, value in (metadata or {}).items()}
-    data = wire.model(graph, opset, IR_VERSIONS.get(opset, 10), ("whit", whit.__version__), doc_string, pairs)
+    data = wire.model(graph, opset, IR_VERSIONS.get(opset, 10), ("whit", _version()), doc_string, pairs)
     if len(data) > MOST_BYTES:
         raise NotSupportedError(
             f"onnx.export: the file has {len(data)} bytes, and messages of protobuf at most {MOST_BYTES}",
@@ -96,6 +96,11 @@ def export(
     if path is not None:
         Path(path).write_bytes(data)
     return data
+
+
+def _version() -> str:
+    """That of whit, which is above this module."""
+    return str(getattr(sys.modules.get("whit"), "__version__", ""))
 
 
 def _file_beside(path: str | os.PathLike[str] | None, external_data: bool | str) -> Path | None:
