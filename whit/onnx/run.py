@@ -266,7 +266,7 @@ class Runner:
             try:
                 results = self.step(step, live)
                 if any(isinstance(value, Tensor) for value in results):
-                    places.note(step, map(live.get, step.inputs))
+                    places.note(step, [live[name] for name in step.inputs if name])
             except JitError:
                 raise
             except Exception as error:

@@ -18,6 +18,7 @@ from whit.tensor.core import storable, whole
 from whit.tensor.methods.convolution.pooling import check_fits, each, paddings
 from whit.tensor.methods.readings import two_readings
 from whit.tensor.methods.reduction.reduce import sum_dtype
+from whit.tensor.told import told
 from whit.tensor.topic import Topic
 
 MOST_CUT_OFF = -(2**31)  # positions of an axis, as negative padding
@@ -85,7 +86,10 @@ class Convolutions(Topic):
         slide = Sliding(steps, gaps, groups, tuple(left.shape[2:]), tuple(kernel), tuple(pads), fewer, forms)
         total = convolve(left.uop.cast(wide), right.uop.cast(wide), slide)
         result = self._wrap(total.cast(narrow) if narrow.is_float or dtype is not None else total)
-        return result if offset is None else result + offset.reshape((1, outputs, *(1,) * count))
+        if offset is None:
+            return result
+        said = {"groups": groups, "stride": steps, "dilation": gaps, "padding": pads, "kernel": kernel}
+        return told("conv", result + offset.reshape((1, outputs, *(1,) * count)), left, kernels, offset, **said)
 
     def _bias(self, name: str, bias: Any, outputs: int) -> Self | None:
         """One number for each output channel."""
@@ -155,7 +159,9 @@ class Convolutions(Topic):
         reach = [d * (k - 1) for k, d in zip(kernel, gaps, strict=True)]
         around = [(r - before, r - after + extra) for r, (before, after), extra in zip(reach, pads, more, strict=True)]
         spread = self._spread_out(steps).pad([(0, 0), (0, 0), *around])
-        return spread.conv2d(flipped, bias, groups=groups, dilation=gaps)
+        result = spread.conv2d(flipped, bias, groups=groups, dilation=gaps)
+        said = {"groups": groups, "stride": steps, "dilation": gaps, "padding": pads, "output_padding": more}
+        return told("conv_transpose", result, self, kernels, bias, **said)
 
     def _is_gathered(self, weight: Self, sizes: tuple[Any, ...], pads: Sequence[tuple[int, int]]) -> bool:
         """Whether a transposed convolution is computed for each remainder of positions by the strides: no kernel reads
