@@ -42,12 +42,10 @@ def capture(
     donated: Sequence[Core] = (),
     kept: Sequence[Core] | None = None,
     names: Names = NO_NAMES,
-    stores_once: bool = False,
 ) -> Replay:
     """What a trace has become; `device` is for constants. `donated` are arguments whose memory results may get. `kept`:
     it runs once; then the tensors that the trace has made, and the function has put elsewhere, have their values.
-    `names` are those of variables with the values that they have as arguments. `stores_once`: what is made of captured
-    tensors alone, and was asked to be stored, is computed once, and again when these have changed."""
+    `names` are those of variables with the values that they have as arguments."""
     places = {id(tensor): number for number, tensor in enumerate(arguments)}
     numbers = {key: number for key, number in places.items() if key in trace.arguments}
     result, returns = result_of(trace.name, returned, places)
@@ -63,10 +61,8 @@ def capture(
     result.count = len(made)
     outputs = made + computed
     outputs += [(e.tensor, trace.value(e.tensor) if e.family is None else e.family.uop) for e in escapes]
-    fixed = _captured_alone(captured_inputs, seen) if is_pruned or stores_once else set()
-    program = _build(
-        [value for _, value in outputs], changes, device, fixed, _donations(trace, donated), names, not is_pruned
-    )
+    fixed = _captured_alone(captured_inputs, seen) if is_pruned else set()
+    program = _build([value for _, value in outputs], changes, device, fixed, _donations(trace, donated), names)
     program.assume(trace.rooms)
     for captured_input in captured_inputs:
         captured_input.place = program.inputs.get(captured_input.placeholder, -1)
@@ -112,7 +108,6 @@ def _build(
     fixed: set[UOp],
     donated: Sequence[UOp],
     names: Names,
-    only_stored: bool,
 ) -> Program:
     """The program that computes values and writes changes. What it writes is neither fixed nor given away."""
     written = {one.old for one in changes}
@@ -123,7 +118,6 @@ def _build(
         fixed=fixed - written,
         donated=[node for node in donated if node not in written],
         given=names,
-        only_stored=only_stored,
     )
 
 

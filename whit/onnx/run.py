@@ -13,7 +13,7 @@ used last are kept; when there are many, the others go.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -23,13 +23,15 @@ from whit.engine.programs.overlay import current
 from whit.engine.realize.many_sizes import expecting_sizes
 from whit.errors import JitError
 from whit.jit.signature import Arguments
-from whit.onnx import control, host
+from whit.onnx import control, host, places
 from whit.onnx import sequences as sequences  # puts its operators into the table
 from whit.onnx.capture import ANSWERS, Program, capture, forgive, take_out
 from whit.onnx.constants import Constant, Derived, host_value
 from whit.onnx.graph import Graph, Step
+from whit.onnx.kept import Shelf
+from whit.onnx.modes import MODES
 from whit.onnx.operators.registry import Node, Operator, find
-from whit.onnx.values import lifted
+from whit.onnx.values import lifted, own_arrays
 from whit.records import dataclass
 from whit.tensor import Tensor
 
@@ -61,10 +63,12 @@ class Live(dict[str, Any]):
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What all graphs of a model share: where it runs, and whether it is captured."""
+    """What all graphs of a model share: where it runs, whether it is captured, and where programs are kept."""
 
     device: str
     is_captured: bool
+    is_training: bool = False
+    shelf: Shelf | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +86,8 @@ class Runner:
         self.graph = graph
         self.context = context
         self.parts: OrderedDict[Any, Part] = OrderedDict()
-        self.captures = 0  # that were made, for tests and reports
+        self.captures = 0  # that were made or found on disk, for tests and reports
+        self._misfits: set[Any] = set()  # keys of programs that did not fit when they ran: they are not looked for
         self._inner: dict[int, Runner] = {}  # of subgraphs, by id; the graph keeps them alive
         self._operators: dict[tuple[str, str, int], Operator] = {}
         self._at = 0  # the step that runs
@@ -93,7 +98,8 @@ class Runner:
         captured, as the next call will have other kinds of values."""
         live = Live(self.graph.constants, values)
         if is_plain or not self.context.is_captured or current() is not None:
-            self._run(live, 0, len(self.graph.steps))
+            with own_arrays():
+                self._run(live, 0, len(self.graph.steps))
         else:
             with expecting_sizes():
                 self._run_parts(live)
@@ -109,13 +115,17 @@ class Runner:
             return None
         return part.program, arguments.tensors
 
-    def all_values(self, values: Mapping[str, Any]) -> Values:
-        """What every step gives, by name; nothing is captured."""
+    def all_values(self, values: Mapping[str, Any], names: Collection[str] | None = None) -> Values:
+        """What every step gives, by name, or those of `names`; nothing is captured."""
         live = Live(self.graph.constants, values)
+        wanted = {name for step in self.graph.steps for name in step.outputs} if names is None else set(names)
         found: Values = {}
         for number, step in enumerate(self.graph.steps):
+            if names is not None and len(found) == len(wanted):
+                break
             self._run(live, number, number + 1, is_kept=True)
-            found.update({name: live[name] for name in step.outputs if name in live})
+            found.update({name: live[name] for name in step.outputs if name in live and name in wanted})
+            self._drop(live, number + 1)
         return found
 
     def inner(self, graph: Graph) -> Runner:
@@ -133,7 +143,7 @@ class Runner:
             arguments, key = self._signature(live, position)
             part = None if key is None else self.parts.get(key)
             if part is None:
-                part = self._new_part(live, position, key is not None, arguments)
+                part = self._new_part(live, position, key, arguments)
                 if key is not None:
                     self._keep(key, part)
             elif len(self.parts) > 1:
@@ -145,6 +155,7 @@ class Runner:
                 made = part.program(arguments.tensors)
                 if made is None:  # two arguments share memory now, or a weight has another shape
                     del self.parts[key]
+                    self._misfits.add(key)
                     continue
                 live.update(made)
                 self._drop(live, part.stop)
@@ -169,11 +180,26 @@ class Runner:
                 parts.append((name, _key_of(value, arguments, name, budget)))
         return arguments, (tuple(parts) if budget[0] >= 0 else None)
 
-    def _new_part(self, live: Live, position: int, can_capture: bool, arguments: Arguments) -> Part:
+    def _new_part(self, live: Live, position: int, key: Any, arguments: Arguments) -> Part:
+        """The longest part from a position on that can be captured: found on disk, or made and kept there."""
+        if key is None:
+            return Part(position + 1, None)
+        shelf = self.context.shelf
+        shelf_key = None if shelf is None else shelf.key(self.graph.number, key, self.context.device)
+        if shelf is None or shelf_key is None:
+            return self._captured_part(live, position, arguments)
+        found = None if key in self._misfits else shelf.find(shelf_key, self.context.device)
+        if found is not None:
+            self.captures += 1
+            return Part(*found)
+        part = self._captured_part(live, position, arguments)
+        if part.program is not None:
+            shelf.keep(shelf_key, part.stop, part.program)
+        return part
+
+    def _captured_part(self, live: Live, position: int, arguments: Arguments) -> Part:
         """The longest part from a position on that can be captured."""
         stop = len(self.graph.steps)
-        if not can_capture:
-            return Part(position + 1, None)
         self._load(live, position, stop)
         self._at = position
         try:
@@ -236,13 +262,18 @@ class Runner:
         for number in range(position, stop):
             step = self.graph.steps[number]
             self._at = number
+            place = places.enter(step)
             try:
                 results = self.step(step, live)
+                if any(isinstance(value, Tensor) for value in results):
+                    places.note(step, map(live.get, step.inputs))
             except JitError:
                 raise
             except Exception as error:
                 error.add_note(f"in the node {_spell(step.node)} of the ONNX graph {self.graph.name!r}")
                 raise
+            finally:
+                places.leave(place)
             for name, value in zip(step.outputs, results, strict=False):
                 if name and name not in live:  # a condition may be known before
                     live[name] = value
@@ -258,6 +289,8 @@ class Runner:
             names = [port.name for port in step.body.inputs]
             given += [None] * (len(names) - len(given))
             return tuple(self.inner(step.body)(dict(zip(names, given, strict=True))))
+        if self.context.is_training and step.node.op_type in MODES:
+            return MODES[step.node.op_type](self, step, given)
         function = control.FUNCTIONS.get((step.node.domain, step.node.op_type))
         if function is not None:
             return function(self, step, given, live)
@@ -313,7 +346,7 @@ def _key_of(value: Any, arguments: Arguments, name: str, budget: list[int]) -> A
         data = tuple(value.reshape(-1).tolist()) if value.dtype.kind == "O" else value.tobytes()
         return (value.dtype.str, value.shape, data)
     if isinstance(value, Constant):
-        return id(value)
+        return (Constant, value.number)
     if isinstance(value, list):
         budget[0] -= len(value)
         return (list, *[_key_of(part, arguments, name, budget) for part in value])

@@ -205,18 +205,16 @@ def build(
     fixed: Collection[UOp] = (),
     donated: Sequence[UOp] = (),
     given: Names = NO_NAMES,
-    only_stored: bool = False,
 ) -> Program:
     """The program of these results, and of these new values of placeholders. `device` is for constants, `given` names
     variables with some values.
 
-    What depends on the placeholders in `fixed` alone is taken out, `only_stored`: as far as it was asked to be stored;
-    results may lie in the memory of `donated` ones.
+    What depends on the placeholders in `fixed` alone is taken out; results may lie in the memory of `donated` ones.
     """
     program = Program(given=given)
     values = plain([*outputs, *[value for value, _ in states]])
     if fixed:
-        values, found = prune(values, fixed, only_stored)
+        values, found = prune(values, fixed)
         if found:
             program.pruned = [placeholder for placeholder, _ in found]
             program.before = build([node for _, node in found], (), device)

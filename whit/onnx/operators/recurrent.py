@@ -193,8 +193,8 @@ class Layer:
 
 
 def _projected(step: Step, layer: Layer, x: Tensor) -> tuple[Tensor, Tensor | None]:
-    """What each direction reads, (time, directions, batch, size), by the weights of the input: (time, directions, batch,
-    gates * hidden); and a bias for later."""
+    """What each direction reads, (time, directions, batch, size), by the weights of the input: (time, directions,
+    batch, gates * hidden); and a bias for later."""
     directions, gates, size = (int(n) for n in layer.w.shape)
     time, _, batch, _ = x.shape
     rows = x.transpose(0, 1).reshape((directions, time * batch, size)) @ layer.w.transpose(1, 2)

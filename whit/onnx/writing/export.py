@@ -152,7 +152,7 @@ def _state(model: Any) -> dict[str, Tensor]:
     """The tensors of a model by name, computed."""
     holder = getattr(model, "__self__", model) if inspect.ismethod(model) else model
     if isinstance(holder, Model):
-        return holder.weights
+        return holder.file_weights()
     found = {} if inspect.isroutine(holder) else get_state_dict(holder)
     if found:
         Tensor.realize(*found.values())
@@ -189,7 +189,7 @@ class _Traced:
 
     def _call(self, model: Callable[..., Any], is_named: bool) -> Any:
         if isinstance(model, Model):
-            return model.traced(self.inputs)
+            return model.traced(self.inputs, opened=False)
         return model(**self.inputs) if is_named else model(*self.inputs.values())
 
 
