@@ -193,11 +193,12 @@ class Layer:
 
 
 def _projected(step: Step, layer: Layer, x: Tensor) -> tuple[Tensor, Tensor | None]:
-    """(time, directions, batch, gates * hidden): what the weights of the input make of it; and a bias for later."""
+    """What each direction reads, (time, directions, batch, size), by the weights of the input: (time, directions,
+    batch, gates * hidden); and a bias for later."""
     directions, gates, size = (int(n) for n in layer.w.shape)
-    time, batch, _ = x.shape
-    rows = x.reshape((time * batch, size)) @ layer.w.reshape((directions * gates, size)).transpose(0, 1)
-    projected = rows.reshape((time, batch, directions, gates)).permute((0, 2, 1, 3))
+    time, _, batch, _ = x.shape
+    rows = x.transpose(0, 1).reshape((directions, time * batch, size)) @ layer.w.transpose(1, 2)
+    projected = rows.reshape((directions, time, batch, gates)).transpose(0, 1)
     if layer.b is None:
         return projected, None
     before, after = layer.b.unsqueeze(1).split(gates, dim=2)
@@ -229,18 +230,22 @@ def _run(step: Step, layer: Layer, x: Tensor, states: list[Tensor], backwards: b
     """
     if not int(x.shape[0]):
         return Tensor.zeros(0, *states[0].shape, dtype=x.dtype, device=x.device), states
-    projected, late = _projected(step, layer, x)
     lengths, both = layer.lengths, int(layer.w.shape[0]) == 2
-    turn = _second_turned if both else _turned
     turns = both or (backwards and lengths is not None)
-    parts = [turn(projected, lengths) if turns else projected]
+    read = x.unsqueeze(1)
+    if turns:  # each direction reads what it needs next, so that all go the same way
+        read = read.cat(_turned(read, lengths), dim=1) if both else _turned(read, lengths)
+    projected, late = _projected(step, layer, read)
+    parts = [projected]
     if lengths is not None:
         time = Tensor.arange(x.shape[0], device=x.device, dtype=dtypes.int64).reshape((-1, 1, 1, 1))
         parts.append(time < lengths.cast(dtypes.int64).reshape((1, 1, -1, 1)))
     peepholes = None if layer.p is None else layer.p.unsqueeze(1)
     weight = layer.r.transpose(1, 2).contiguous() if step.is_turned else layer.r  # a captured model keeps it
     last, (outputs,) = scan_pure(step, parts, states, (weight, late, peepholes), backwards and not turns)
-    return turn(outputs, lengths) if turns else outputs, last
+    if both:
+        return _second_turned(outputs, lengths), last
+    return _turned(outputs, lengths) if turns else outputs, last
 
 
 def _recur(node: Node, x: Tensor, layer: Layer, first: Sequence[Tensor | None]) -> tuple[Value, ...]:
