@@ -13,6 +13,7 @@ from math import prod
 from typing import Any, Final
 
 from whit.onnx import types
+from whit.onnx.operators.kept import mark_weight
 from whit.onnx.operators.registry import as_tensor
 from whit.onnx.proto import TensorProto
 from whit.onnx.tensors import Array, Store
@@ -56,6 +57,7 @@ class Constant:
         found = self._tensors.get(device)
         if found is None:
             found = self._tensors[device] = untraced(lambda: self._make_tensor(device).to(device).realize())
+            mark_weight(found)
         return found
 
     def tensors(self) -> list[Tensor]:
