@@ -17,6 +17,7 @@ from typing import Any, Final
 import numpy as np
 
 from whit.onnx import types
+from whit.onnx.operators.kept import mark_weight, unmark_weight
 from whit.onnx.operators.registry import as_tensor
 from whit.onnx.proto import TensorProto
 from whit.onnx.tensors import Array, Store
@@ -38,7 +39,7 @@ class Constant:
     """A value that is the same in all runs. `element` is the number of its type, 0 where it is not known; `is_data`
     says whether it depends on large data of the file."""
 
-    __slots__ = ("_array", "_store", "_tensors", "element", "is_data", "name", "number")
+    __slots__ = ("_array", "_store", "_tensors", "element", "is_data", "is_open", "name", "number")
 
     def __init__(self, store: Store, name: str, element: int, is_data: bool) -> None:
         self.name = name
@@ -46,6 +47,7 @@ class Constant:
         self.is_data = is_data
         self.number = store.new_number()
         self._store = store
+        self.is_open = False
         self._array: Array | None = None
         self._tensors: dict[str, Tensor] = {}
 
@@ -66,6 +68,8 @@ class Constant:
         found = self._tensors.get(device)
         if found is None:
             found = self._tensors[device] = untraced(lambda: self._make_tensor(device))
+            if not self.is_open:
+                mark_weight(found)
         return found
 
     def tensors(self) -> list[Tensor]:
@@ -80,15 +84,14 @@ class Constant:
 
 
 class Stored(Constant):
-    """A tensor of the file. `is_open`: it was given away as a weight, and may change at any time."""
+    """A tensor of the file. If `is_open`, it was given away as a weight, and may change at any time."""
 
-    __slots__ = ("_now", "_proto", "is_open", "shape")
+    __slots__ = ("_now", "_proto", "shape")
 
     def __init__(self, store: Store, proto: TensorProto) -> None:
         super().__init__(store, proto.name, proto.data_type, store.leave_out(proto))
         self._proto = proto
         self._now: Tensor | None = None  # what it is instead of what the file says
-        self.is_open = False
         self.shape = store.shape(proto)
 
     @property
@@ -106,12 +109,15 @@ class Stored(Constant):
         """Becomes an open weight, with the tensors of the same one in a graph that was built before."""
         self.is_open = True
         self._tensors = other._tensors
+        for tensor in self.tensors():
+            unmark_weight(tensor)
 
     def keep(self, tensor: Tensor, device: str) -> None:
         """Takes a tensor for what the file has, from now on."""
         self.is_open = False
         self._tensors = {device: tensor}
         self._now = tensor
+        mark_weight(tensor)
 
     def is_small(self) -> bool:
         """Whether the host computes with it."""

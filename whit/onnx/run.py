@@ -368,6 +368,8 @@ def _on_host(given: list[Any]) -> list[Any] | None:
 
 def _is_weight(array: Any) -> bool:
     """Whether a small array is kept as a tensor; others become parts of kernels, or are made where they are used."""
+    if array.dtype.itemsize == 1 and array.dtype.kind in "iu":
+        return bool(array.ndim > 1)
     return array.dtype.kind not in "biuOUS" and array.size > 1
 
 

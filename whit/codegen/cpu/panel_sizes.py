@@ -254,8 +254,9 @@ def candidates(found: Contraction, body: UOp, given: Operands, scope: Scope | No
 
 def _is_worth_panels(found: Contraction, body: UOp, given: Operands, deep: int) -> bool:
     """Whether operands may be copied, and there is enough to multiply for it to pay: more than a few dot products."""
+    parts = 4 if found.reduce.src[0].op is ops.DOT else 1  # of a word, at most
     work = given.m * given.n * given.outer * deep
-    if work < LEAST_PRODUCTS or min(given.n, deep) < LEAST_SIDE or reads_what_it_writes(body):
+    if work < LEAST_PRODUCTS or min(given.n, deep * parts) < LEAST_SIDE or reads_what_it_writes(body):
         return False
     last = found.along[-1]
     return min(given.m, given.n) > FEW_DOTS or not (is_unit(found.a, last) and is_unit(found.b, last))
@@ -405,7 +406,7 @@ def ways_of_b(found: Contraction, depth: Depth, m: int, is_wide: bool) -> list[W
     """How columns may be read or copied, the likeliest first."""
     if _is_contiguous(found.b, found.n):
         most = MOST_PANEL_ROWS if _is_in_panels(found) else FEW_ROWS
-        has_few_rows = m <= most and len(depth.inside) == 1
+        has_few_rows = m <= most and (len(depth.inside) == 1 or _is_in_panels(found))
         is_direct = is_wide and has_few_rows and _is_read_as_it_is(found.b, depth)
         return [Way.DIRECT, Way.ACROSS] if is_direct else [Way.ACROSS]
     is_linear = merged(found.b, found.n) == len(found.n)

@@ -146,6 +146,7 @@ class Convolutions(Topic):
             )
         ends = zip(self.shape[2:], steps, gaps, kernel, pads, more, strict=True)
         sizes = tuple([(n - 1) * s - sum(p) + d * (k - 1) + 1 + extra for n, s, d, k, p, extra in ends])
+        said = {"groups": groups, "stride": steps, "dilation": gaps, "padding": pads, "output_padding": more}
         if any(step > 1 for step in steps) and self._is_gathered(kernels, sizes, pads):
             from whit.tensor.graphs.convolution.convolve import NEVER, Sliding, gradient_of_input  # lazy: as above
 
@@ -153,14 +154,14 @@ class Convolutions(Topic):
             fewer = int(WINO) if WINO >= 0 or forms.has_transforms else NEVER
             slide = Sliding(steps, gaps, groups, sizes, tuple(kernel), tuple(pads), fewer, forms)
             result = self._wrap(gradient_of_input(self.uop, kernels.uop, slide))
-            return result if bias is None else result + bias.reshape((1, part * groups, *(1,) * count))
+            result = result if bias is None else result + bias.reshape((1, part * groups, *(1,) * count))
+            return told("conv_transpose", result, self, kernels, bias, **said)
         flipped = kernels.reshape((groups, inputs // groups, part, *kernel)).transpose(1, 2)
         flipped = flipped.reshape((groups * part, inputs // groups, *kernel)).flip(tuple(range(2, 2 + count)))
         reach = [d * (k - 1) for k, d in zip(kernel, gaps, strict=True)]
         around = [(r - before, r - after + extra) for r, (before, after), extra in zip(reach, pads, more, strict=True)]
         spread = self._spread_out(steps).pad([(0, 0), (0, 0), *around])
         result = spread.conv2d(flipped, bias, groups=groups, dilation=gaps)
-        said = {"groups": groups, "stride": steps, "dilation": gaps, "padding": pads, "output_padding": more}
         return told("conv_transpose", result, self, kernels, bias, **said)
 
     def _is_gathered(self, weight: Self, sizes: tuple[Any, ...], pads: Sequence[tuple[int, int]]) -> bool:
