@@ -82,11 +82,11 @@ class Early:
 
 
 def _small(value: Any) -> Any:
-    """An input as an array, if it has few elements and reading it costs little."""
-    if isinstance(value, bool | int | float):
+    """An input as an array, if it has few whole numbers and reading it costs little."""
+    if isinstance(value, bool | int):
         value = np.array(value)
     if isinstance(value, Tensor) and value.device.startswith("CPU") and value.uop.op is BUFFER:
         size = value.numel()
         value = value.numpy() if isinstance(size, int) and size <= MOST_ELEMENTS else None
     found = host_value(value)
-    return found if found is not None and found.size <= MOST_ELEMENTS and found.dtype.kind in "biuf" else None
+    return found if found is not None and found.size <= MOST_ELEMENTS and found.dtype.kind in "biu" else None
