@@ -30,17 +30,21 @@ class Early:
         self._graph = graph
         self._makers = {name: step for step in graph.steps for name in step.outputs if name}
         self._inputs = {port.name for port in graph.inputs if port.type.kind == "tensor"}
-        steps: dict[int, Step] = {}
         self.conditions: list[str] = []
-        for step in graph.steps:
-            if (step.node.domain, step.node.op_type) == ("", "If"):
-                found = self._steps_of(step.inputs[0])
-                if found and len(found) + len(steps) <= MOST_STEPS:
-                    steps.update({id(each): each for each in found})
-                    self.conditions.append(step.inputs[0])
-        self._steps = list(steps.values())
+        self._steps = self._steps_of_all()
         made = {name for step in self._steps for name in step.outputs}
         self._read = {name for step in self._steps for name in step.inputs if name} - made - graph.constants.keys()
+
+    def _steps_of_all(self) -> list[Step]:
+        """The steps that make conditions, which are noted."""
+        steps: dict[int, Step] = {}
+        for step in self._graph.steps:
+            is_choice = (step.node.domain, step.node.op_type) == ("", "If")
+            found = self._steps_of(step.inputs[0]) if is_choice else None
+            if found and len(found) + len(steps) <= MOST_STEPS:
+                steps.update({id(each): each for each in found})
+                self.conditions.append(step.inputs[0])
+        return list(steps.values())
 
     def _steps_of(self, condition: str) -> list[Step] | None:
         """The steps that make a condition of inputs, in order; None if there are others among them."""
@@ -82,11 +86,11 @@ class Early:
 
 
 def _small(value: Any) -> Any:
-    """An input as an array, if it has few elements and reading it costs little."""
-    if isinstance(value, bool | int | float):
+    """An input as an array, if it has few whole numbers and reading it costs little."""
+    if isinstance(value, bool | int):
         value = np.array(value)
     if isinstance(value, Tensor) and value.device.startswith("CPU") and value.uop.op is BUFFER:
         size = value.numel()
         value = value.numpy() if isinstance(size, int) and size <= MOST_ELEMENTS else None
     found = host_value(value)
-    return found if found is not None and found.size <= MOST_ELEMENTS and found.dtype.kind in "biuf" else None
+    return found if found is not None and found.size <= MOST_ELEMENTS and found.dtype.kind in "biu" else None

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Collection, Mapping
+from math import prod
 from typing import Any, Final
 
 import numpy as np
@@ -36,7 +37,10 @@ from whit.records import dataclass
 from whit.tensor import Tensor
 
 MOST_PARTS: Final = 32  # programs that a graph keeps
+MOST_COUNTS: Final = 64  # numbers of rounds that a graph remembers
 MOST_KEY_ELEMENTS: Final = 1 << 14  # of host values in a signature; with more, steps run by themselves
+
+_CONTROLS: Final = {("", "If"): 1, ("", "Loop"): 2}  # how many inputs say what runs
 
 Values = dict[str, Any]
 
@@ -73,10 +77,11 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Steps up to `stop`: as one program, or one by one."""
+    """Steps up to `stop`: as one program, or one by one. `asks`: values that the host has to know to go on."""
 
     stop: int
     program: Program | None
+    asks: tuple[str, ...] = ()
 
 
 class Runner:
@@ -91,6 +96,7 @@ class Runner:
         self._inner: dict[int, Runner] = {}  # of subgraphs, by id; the graph keeps them alive
         self._operators: dict[tuple[str, str, int], Operator] = {}
         self._at = 0  # the step that runs
+        self._counts: OrderedDict[Any, None] = OrderedDict()  # of rounds, that loops had
         self._gone = 0  # parts that were let go since caches were emptied
 
     def __call__(self, values: Mapping[str, Any], is_plain: bool = False) -> list[Any]:
@@ -148,6 +154,8 @@ class Runner:
                     self._keep(key, part)
             elif len(self.parts) > 1:
                 self.parts.move_to_end(key)
+            if part.asks and self._is_told(live, position, part.asks):
+                continue
             if part.program is None:
                 self._run(live, position, part.stop)
                 self._settle(live)
@@ -160,6 +168,19 @@ class Runner:
                 live.update(made)
                 self._drop(live, part.stop)
             position = part.stop
+
+    def _is_told(self, live: Live, position: int, names: tuple[str, ...]) -> bool:
+        """Reads the values that a choice or a loop depends on, so that what follows is captured for them. Not for a
+        number of rounds that was never asked for before: it may be another one each time."""
+        read = {name: live[name].numpy() for name in names}
+        counts = (position, *(value.tobytes() for value in read.values()))
+        if self.graph.steps[position].node.op_type == "Loop" and counts not in self._counts:
+            self._counts[counts] = None
+            if len(self._counts) > MOST_COUNTS:
+                self._counts.popitem(last=False)
+            return False
+        live.update(read)
+        return True
 
     def _keep(self, key: Any, part: Part) -> None:
         self.parts[key] = part
@@ -205,7 +226,16 @@ class Runner:
         try:
             return self._captured(live.copy(), position, arguments.tensors)
         except ANSWERS:
-            return Part(max(self._at, position + 1), None)  # the steps up to there are fine, their program is not
+            if self._at > position:
+                return Part(self._at, None)  # the steps up to there are fine, their program is not
+            return Part(position + 1, None, self._asks(live, position))
+
+    def _asks(self, live: Live, position: int) -> tuple[str, ...]:
+        """The names of numbers in tensors that a step depends on: a condition, how often."""
+        step = self.graph.steps[position]
+        count = _CONTROLS.get((step.node.domain, step.node.op_type), 0)
+        tensors = {name: live[name] for name in step.inputs[:count] if name}
+        return tuple(name for name, x in tensors.items() if isinstance(x, Tensor) and prod(x.shape) == 1)
 
     def _captured(self, live: Live, position: int, tensors: list[Any]) -> Part:
         """The steps from a position on as a program, up to the first one that cannot be a part of it; an error if that
