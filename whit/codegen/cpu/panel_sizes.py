@@ -243,8 +243,7 @@ def candidates(found: Contraction, body: UOp, given: Operands, scope: Scope | No
             copy_b, waits = _copy_of_b(found, way_b), depth.blocks > 1 or is_long
             for way_a in _ways_of_a(found, depth):
                 is_across = bool(found.m) and not is_unit(found.a, depth.inside[-1])
-                even = given.even_rows(target.vector_registers) if way_a is Way.DIRECT else frozenset()
-                for rows, vectors in choose_tiles(m, n, width, most, target, scope.tiles, even):
+                for rows, vectors in _tiles(given, width, most, way_a, scope.tiles):
                     copy_a = _copy_of_a(found, depth, way_a, rows, width)
                     tiling = Tiling(
                         rows, width, vectors, depth, waits, way_a, way_b, copy_a, copy_b, waits and has_room, is_across
@@ -318,6 +317,12 @@ def _is_long(body: UOp, reduce: UOp) -> bool:
     outside = topological((body,), stop=(reduce,))
     inside = [node.op for node in outside if node.op.elementwise and node.dtype is not dtypes.weakint]
     return sum(op.operations for op in inside) > MOST_COPIED
+
+
+def _tiles(given: Operands, width: int, most: int, way_a: Way, count: int) -> list[tuple[int, int]]:
+    """Register tiles, also of rows that are evenly spaced where they are."""
+    even = given.even_rows(given.target.vector_registers) if way_a is Way.DIRECT else frozenset()
+    return choose_tiles(given.m, given.n, width, most, given.target, count, even)
 
 
 def choose_tiles(
