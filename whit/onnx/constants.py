@@ -12,9 +12,10 @@ from collections.abc import Callable
 from math import prod
 from typing import Any, Final
 
+from whit.errors import ArgumentError
 from whit.onnx import types
 from whit.onnx.operators.registry import as_tensor
-from whit.onnx.proto import TensorProto
+from whit.onnx.proto import SparseTensorProto, TensorProto
 from whit.onnx.tensors import Array, Store
 from whit.onnx.values import untraced
 from whit.tensor import Tensor
@@ -94,6 +95,29 @@ class Stored(Constant):
         return self._store.tensor(self._proto)
 
 
+class Sparse(Constant):
+    """A tensor of the file of which the elements that are not 0 are written down; it is dense once somebody asks."""
+
+    __slots__ = ("_proto", "_store", "shape")
+
+    def __init__(self, store: Store, proto: SparseTensorProto) -> None:
+        super().__init__(proto.values.name, proto.values.data_type)
+        self._store = store
+        self._proto = proto
+        self.shape = store.dense_shape(proto)
+
+    def is_small(self) -> bool:
+        """Whether the host computes with it."""
+        return is_small("f", prod(self.shape))
+
+    def _make_array(self) -> Array:
+        return self._store.dense(self._proto)
+
+    def _make_tensor(self, device: str) -> Tensor:
+        found: Tensor = as_tensor(self.array(), device)
+        return found
+
+
 class Given(Constant):
     """A small value out of an attribute."""
 
@@ -116,26 +140,50 @@ class Given(Constant):
 class Derived(Constant):
     """One output of a node all of whose inputs are constants: computed when somebody asks, once."""
 
-    __slots__ = ("_compute", "_number", "_value")
+    __slots__ = ("_compute", "_number", "_sources", "_value")
 
-    def __init__(self, name: str, element: int, compute: Callable[[], tuple[Any, ...]], number: int) -> None:
+    def __init__(
+        self,
+        name: str,
+        element: int,
+        compute: Callable[[], tuple[Any, ...]],
+        number: int,
+        sources: tuple[Constant, ...] = (),
+    ) -> None:
         super().__init__(name, element)
         self._compute: Callable[[], tuple[Any, ...]] | None = compute
+        self._sources = sources  # what it is computed of
         self._number = number
         self._value: Any = None
 
     def value(self) -> Any:
-        """Whatever it is: a sequence, too."""
+        """Whatever it is: a sequence, too. What it is computed of comes first: chains of constants may be long."""
+        waiting = [self]
+        while waiting:
+            missing = [s for s in waiting[-1]._sources if isinstance(s, Derived) and s._compute is not None]
+            if missing:
+                waiting += missing
+            else:
+                waiting.pop()._settle()
+        return self._value
+
+    def _settle(self) -> None:
         compute = self._compute
         if compute is not None:
 
             def computed() -> Any:
-                value = compute()[self._number]
+                results = compute()
+                if self._number >= len(results):
+                    raise ArgumentError(
+                        f'onnx: nothing makes "{self.name}"',
+                        f"its node has {len(results)} outputs",
+                        "The model is wrong.",
+                    )
+                value = results[self._number]
                 return value.realize() if isinstance(value, Tensor) else value
 
             self._value = untraced(computed)
-            self._compute = None
-        return self._value
+            self._compute, self._sources = None, ()
 
     def is_small(self) -> bool:
         """Whether the host has it: a value that a device computed stays there."""

@@ -29,6 +29,7 @@ from whit.onnx.capture import Program, capture, take_out
 from whit.onnx.constants import Constant, Derived, is_small
 from whit.onnx.graph import Graph, Step
 from whit.onnx.operators.registry import Node, Operator, find
+from whit.onnx.problems import check_results, explained
 from whit.onnx.values import lifted
 from whit.records import dataclass
 from whit.tensor import Tensor
@@ -213,6 +214,10 @@ class Runner:
             except Exception as error:
                 error.add_note(f"in the node {_spell(step.node)} of the ONNX graph {self.graph.name!r}")
                 raise
+            if len(results) < len(step.outputs):
+                check_results(
+                    step.node, len(results), [name for name in step.outputs[len(results) :] if name in last_use]
+                )
             for name, value in zip(step.outputs, results, strict=False):
                 if name:
                     live[name] = value
@@ -222,7 +227,15 @@ class Runner:
                         live.pop(name, None)
 
     def step(self, step: Step, live: Values) -> tuple[Any, ...]:
-        """The outputs of one step."""
+        """The outputs of one step; an error of ours, whatever goes wrong."""
+        try:
+            return self._step(step, live)
+        except JitError:
+            raise
+        except Exception as error:
+            raise explained(error, step.node, [live.get(name) for name in step.inputs])  # noqa: B904
+
+    def _step(self, step: Step, live: Values) -> tuple[Any, ...]:
         given = [live[name] if name else None for name in step.inputs]
         if step.body is not None:
             names = [port.name for port in step.body.inputs]
@@ -301,7 +314,10 @@ def _on_host(given: list[Any]) -> list[Any] | None:
         elif isinstance(value, Constant) and value.is_small():
             if isinstance(value, Derived) and not isinstance(value.value(), np.ndarray):
                 return None
-            found.append(value.array())
+            array = value.array()
+            if array.size > host.MOST_ELEMENTS and array.dtype.kind not in "OUS":
+                return None
+            found.append(array)
         else:
             return None
     return found if found else None
