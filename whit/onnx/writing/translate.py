@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from whit.dtype import DType, dtypes, encode
+from whit.engine.realize.many_sizes import expecting_sizes
 from whit.errors import NotSupportedError
 from whit.ir import ops
 from whit.ir.graph import topological
@@ -209,7 +210,8 @@ class Translator:
         element = self.element(node)
         if node.op is ops.CONST:
             return self.sheet.tensor(element, (), _bytes_of(dtype, node.arg), name)
-        tensor = Tensor._make(node).cast(dtype).contiguous().realize()
+        with expecting_sizes():  # as many as the model has weights
+            tensor = Tensor._make(node).cast(dtype).contiguous().realize()
         return self.sheet.tensor(element, tensor.shape, tensor.data().tobytes(), name)
 
 
