@@ -16,10 +16,11 @@ from typing import Any, Final
 
 import numpy as np
 
+from whit.errors import ArgumentError
 from whit.onnx import types
 from whit.onnx.operators.kept import mark_weight, unmark_weight
 from whit.onnx.operators.registry import as_tensor
-from whit.onnx.proto import TensorProto
+from whit.onnx.proto import SparseTensorProto, TensorProto
 from whit.onnx.tensors import Array, Store
 from whit.onnx.values import untraced
 from whit.tensor import Tensor
@@ -135,6 +136,28 @@ class Stored(Constant):
         return self._store.tensor(self._proto, device) if self._now is None else self._now.to(device).realize()
 
 
+class Sparse(Constant):
+    """A tensor of the file of which the elements that are not 0 are written down; it is dense once somebody asks."""
+
+    __slots__ = ("_proto", "shape")
+
+    def __init__(self, store: Store, proto: SparseTensorProto) -> None:
+        super().__init__(store, proto.values.name, proto.values.data_type, False)
+        self._proto = proto
+        self.shape = store.dense_shape(proto)
+
+    def is_small(self) -> bool:
+        """Whether the host computes with it."""
+        return is_small("f", prod(self.shape))
+
+    def _make_array(self) -> Array:
+        return self._store.dense(self._proto)
+
+    def _make_tensor(self, device: str) -> Tensor:
+        found: Tensor = as_tensor(self.array(), device).to(device).realize()
+        return found
+
+
 class Given(Constant):
     """A small value out of an attribute."""
 
@@ -175,19 +198,35 @@ class Derived(Constant):
         self._value: Any = None
 
     def value(self) -> Any:
-        """Whatever it is: a sequence, too."""
+        """Whatever it is: a sequence, too. What it is computed of comes first: chains of constants may be long."""
+        waiting = [self]
+        while waiting:
+            missing = [s for s in waiting[-1].sources if isinstance(s, Derived) and s._compute is not None]
+            if missing:
+                waiting += missing
+            else:
+                waiting.pop()._settle()
+        return self._value
+
+    def _settle(self) -> None:
         compute = self._compute
         if compute is not None:
 
             def computed() -> Any:
-                value = compute()[self._output]
+                results = compute()
+                if self._output >= len(results):
+                    raise ArgumentError(
+                        f'onnx: nothing makes "{self.name}"',
+                        f"its node has {len(results)} outputs",
+                        "The model is wrong.",
+                    )
+                value = results[self._output]
                 return value.realize() if isinstance(value, Tensor) else value
 
             self._value = untraced(computed)
             self._compute = None
             if self.is_data and not isinstance(self._value, Tensor):
                 self._store.note_read(self.number, self._value if isinstance(self._value, np.ndarray) else None)
-        return self._value
 
     def is_small(self) -> bool:
         """Whether the host has it: a value that a device computed stays there."""

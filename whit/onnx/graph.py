@@ -18,8 +18,9 @@ import numpy as np
 
 from whit.errors import NotSupportedError, ParseError, nearest
 from whit.onnx import types
-from whit.onnx.constants import MOST_HOST_FLOATS, Constant, Derived, Given, Stored
+from whit.onnx.constants import MOST_HOST_FLOATS, Constant, Derived, Given, Sparse, Stored
 from whit.onnx.operators.registry import Node
+from whit.onnx.problems import check_node
 from whit.onnx.proto import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
 from whit.onnx.tensors import Store
 from whit.onnx.types import ValueType, of_type_proto
@@ -223,8 +224,7 @@ class Builder:
         if attribute.name == "value" and attribute.t is not None:
             return self._of_file(attribute.t)
         if attribute.name == "sparse_value" and attribute.sparse_tensor is not None:
-            array = self._store.dense(attribute.sparse_tensor)
-            return Given(self._store, name, attribute.sparse_tensor.values.data_type, array)
+            return Sparse(self._store, attribute.sparse_tensor)
         if attribute.name in _CONSTANT_KINDS:
             element, dtype = _CONSTANT_KINDS[attribute.name]
             return Given(self._store, name, element, np.array(self.attribute(attribute, _NO_BODY), dtype))
@@ -244,7 +244,8 @@ class Builder:
                 memory.append(self._compute(step, known))
             return memory[0]
 
-        element = known[step.inputs[0]].element if step.inputs and step.node.op_type in KEEPS_TYPE else 0
+        first = step.inputs[0] if step.inputs else ""
+        element = known[first].element if first and step.node.op_type in KEEPS_TYPE else 0
         if step.node.op_type == "QuantizeLinear":
             zero = known[step.inputs[2]].element if step.inputs[2:] and step.inputs[2] else 2
             element = step.node.get("output_dtype", 0) or zero
@@ -255,8 +256,7 @@ class Builder:
     def _initializers(self, proto: GraphProto) -> dict[str, Constant]:
         found: dict[str, Constant] = {tensor.name: self._of_file(tensor) for tensor in proto.initializers}
         for sparse in proto.sparse_initializers:
-            array = self._store.dense(sparse)
-            found[sparse.values.name] = Given(self._store, sparse.values.name, sparse.values.data_type, array)
+            found[sparse.values.name] = Sparse(self._store, sparse)
         return found
 
 
@@ -343,6 +343,7 @@ class _Body:
             )
         values = {name: builder.attribute(proto, self) for name, proto in given.items()}
         record = self._record(node, values)
+        check_node(record, node.inputs, node.outputs, Graph)
         self._note_types(record, node)
         return Step(record, node.inputs, node.outputs, _read_by_graphs(values.values()))
 
@@ -375,14 +376,14 @@ class _Body:
     def _note_types(self, record: Node, node: NodeProto) -> None:
         """The types of results, as far as they are more than a dtype here: int4 is kept in int8."""
         element = 0
-        if record.op_type == "Cast" and isinstance(record.get("to"), int):
-            element = record.get("to")
+        if record.op_type == "Cast":
+            element = _whole(record.get("to"))
         elif record.op_type == "QuantizeLinear":
-            element = record.get("output_dtype", 0) or record.type_of(2)
+            element = _whole(record.get("output_dtype")) or record.type_of(2)
         elif record.op_type in KEEPS_TYPE:
             element = record.type_of(0)
         elif record.op_type in ("CastLike", "BitCast"):
-            element = record.get("to", 0) or record.type_of(1)
+            element = _whole(record.get("to")) or record.type_of(1)
         if element:
             self._elements.update(dict.fromkeys(filter(None, node.outputs), element))
 
@@ -416,6 +417,7 @@ def _finish(
 ) -> Graph:
     """Leaves out what nobody reads, and notes until when values are needed."""
     made = {output for step in steps for output in step.outputs} | {port.name for port in inputs} | known.keys()
+    made.discard("")
     for port in outputs:
         if port.name not in made and port.name not in outer:
             raise ParseError(f'onnx: nothing makes the output "{port.name}" of graph "{name}"', "", FIX)
@@ -504,6 +506,11 @@ def _reads(node: NodeProto) -> list[str]:
 
 def _port(info: ValueInfoProto) -> Port:
     return Port(info.name, of_type_proto(info.type))
+
+
+def _whole(value: Any) -> int:
+    """A number of a type; 0 of what is none."""
+    return value if isinstance(value, int) else 0
 
 
 def _domain(name: str) -> str:

@@ -32,6 +32,7 @@ from whit.onnx.graph import Graph, Step
 from whit.onnx.kept import Shelf
 from whit.onnx.modes import MODES
 from whit.onnx.operators.registry import Node, Operator, find
+from whit.onnx.problems import check_results, explained
 from whit.onnx.values import lifted, own_arrays
 from whit.records import dataclass
 from whit.tensor import Tensor
@@ -304,6 +305,10 @@ class Runner:
                 raise
             finally:
                 places.leave(place)
+            if len(results) < len(step.outputs):
+                check_results(
+                    step.node, len(results), [name for name in step.outputs[len(results) :] if name in last_use]
+                )
             for name, value in zip(step.outputs, results, strict=False):
                 if name and name not in live:  # a condition may be known before
                     live[name] = value
@@ -313,7 +318,15 @@ class Runner:
                         live.pop(name, None)
 
     def step(self, step: Step, live: Values) -> tuple[Any, ...]:
-        """The outputs of one step."""
+        """The outputs of one step; an error of ours, whatever goes wrong."""
+        try:
+            return self._step(step, live)
+        except JitError:
+            raise
+        except Exception as error:
+            raise explained(error, step.node, [live.get(name) for name in step.inputs])  # noqa: B904
+
+    def _step(self, step: Step, live: Values) -> tuple[Any, ...]:
         given = [live[name] if name else None for name in step.inputs]
         if step.body is not None:
             names = [port.name for port in step.body.inputs]
