@@ -73,7 +73,7 @@ def integer_product(a: Tensor, b: Tensor, a_zero: Zero, b_zero: Zero) -> Tensor:
     if left is not None:
         total = total - left * (wide_b.sum(-2, True) if sums is None else sums - moved * int(b.shape[-2]))
     if right is not None:
-        total = total - wide_a.sum(-1, True) * right
+        total = total - wide_a.sum(-1, True).contiguous() * right  # beside another sum, bytes are no words
         if left is not None:
             total = total + left * right * int(a.shape[-1])
     return total.cast(dtypes.int32)
@@ -195,7 +195,7 @@ def _by_words(window: Window, x: Tensor, weight: Tensor, x_zero: Zero, w_zero: Z
     if w_zero is not None:
         inputs = int(weight.shape[1])
         of_pixels = around[..., :inputs].cast(dtypes.int32).sum(-1, True).contiguous()
-        of_window = _windows(of_pixels, window).sum((-3, -2, -1)).unsqueeze(-1)
+        of_window = _windows(of_pixels, window).sum((-3, -2, -1)).unsqueeze(-1).contiguous()
         if x_zero is not None:
             of_window = of_window - x_zero * (inputs * math.prod(kernel))
         total = total - of_window * w_zero
