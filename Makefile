@@ -80,7 +80,7 @@ browser: $(READY) ## test the page of recordings in a real browser, which is ins
 lint: $(READY) ## check style and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy --strict
+	$(BIN)/mypy --strict -n auto
 	$(BIN)/mypy --strict bench
 
 format: $(READY) ## rewrite the sources in the one format

@@ -10,16 +10,22 @@ tensor is the same in all runs of the program, so all of that must follow from w
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
+from whit.config import Context
 from whit.engine.devices.device import Device
+from whit.engine.programs.overlay import current
 from whit.engine.programs.trace import Trace
+from whit.errors import WhitError
 from whit.jit.capture import capture as capture_trace
 from whit.jit.replayer import Replay
 from whit.jit.signature import MISSED
 from whit.records import dataclass
 from whit.tensor import Tensor
 from whit.tensor.core import Core
+
+# What steps raise that cannot be captured: one that reads data says so in many ways; alone it says what is wrong.
+ANSWERS: Final = (WhitError, ValueError, TypeError, RuntimeError, IndexError, KeyError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +59,21 @@ def capture(name: str, run: Callable[[], Any], tensors: Sequence[Core]) -> Progr
     def traced() -> list[Tensor]:
         for tensor in tensors:
             trace.entry(tensor)
-        made.append(run())
+        with Context(FROZEN=True):  # results of captured parts never depend on weights that change
+            made.append(run())
         trace.check()
         return take_out(made[0])[1]
 
     results = trace.run(traced)
     template, _ = take_out(made.pop())
-    return Program(capture_trace(trace, tensors, results, device), template)
+    return Program(capture_trace(trace, tensors, results, device, is_pruned=True), template)
+
+
+def forgive() -> None:
+    """Goes on after a step that cannot be traced: the program ends before it, so nothing of it is in the program."""
+    trace = current()
+    if trace is not None:
+        trace.failure = None
 
 
 def take_out(value: Any, found: list[Tensor] | None = None) -> tuple[Any, list[Tensor]]:

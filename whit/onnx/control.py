@@ -15,8 +15,10 @@ import numpy as np
 from whit.engine.programs.overlay import current
 from whit.errors import NotSupportedError
 from whit.onnx import previews
+from whit.onnx.capture import ANSWERS
 from whit.onnx.constants import Constant, Derived
 from whit.onnx.graph import Graph, Step
+from whit.onnx.rolled import LEAST_ROUNDS, rolled, scan_rolled
 from whit.onnx.values import lifted
 from whit.tensor import Tensor
 
@@ -45,6 +47,10 @@ def loop(runner: Runner, step: Step, given: list[Any], live: dict[str, Any]) -> 
     collected: list[list[Any]] = [[] for _ in body.outputs[count + 1 :]]
     around, inner = _around(body, live), runner.inner(body)
     names = [port.name for port in body.inputs]
+    if goes_on and rounds and current() is not None:
+        found = _attempt(lambda: rolled(runner, step, rounds, carried, around, _ISOLATED))
+        if found is not None:
+            return tuple(found)
     device = None if _is_written_out(rounds) else runner.context.device
     carried = [_as_data(value, device) for value in carried]
     is_plain = any(isinstance(value, list | dict) or value is None for value in carried)
@@ -88,6 +94,10 @@ def _scanned(runner: Runner, step: Step, given: list[Any], live: dict[str, Any])
     length = int(inputs[0].shape[axes[0]]) if inputs else 0
     names = [port.name for port in body.inputs]
     around, inner = _around(body, live), runner.inner(body)
+    if length >= LEAST_ROUNDS and current() is not None:
+        found = _attempt(lambda: _scanned_at_once(runner, step, states, (inputs, axes, backwards), around))
+        if found is not None:
+            return tuple(found)
     collected: list[list[Any]] = [[] for _ in body.outputs[count:]]
     device_of_states = None if _is_written_out(length) else device
     states = [_as_data(value, device_of_states) for value in states]
@@ -101,6 +111,21 @@ def _scanned(runner: Runner, step: Step, given: list[Any], live: dict[str, Any])
         for found, value in zip(collected, values[count:], strict=True):
             found.append(value)
     return (*states, *_scan_outputs(runner, step, collected, count))
+
+
+def _scanned_at_once(
+    runner: Runner, step: Step, states: list[Any], scanned: tuple[list[Tensor], list[int], list[int]], around: Any
+) -> list[Any]:
+    """A Scan as a loop of the graph; `scanned` are the inputs, their axes, and which are read from the end on."""
+    fronts = [
+        x.movedim(axis, 0).flip(0) if back else x.movedim(axis, 0) for x, axis, back in zip(*scanned, strict=True)
+    ]
+    body: Graph = step.node.get("body")
+    last, rows = scan_rolled(runner, body, states, fronts, around)
+    directions = step.node.get("scan_output_directions") or [0] * len(rows)
+    places = step.node.get("scan_output_axes") or [0] * len(rows)
+    turned = [row.flip(0) if backward else row for row, backward in zip(rows, directions, strict=True)]
+    return [*last, *(row.movedim(0, axis) for row, axis in zip(turned, places, strict=True))]
 
 
 def _scan_outputs(runner: Runner, step: Step, collected: list[list[Any]], first: int) -> list[Any]:
@@ -136,6 +161,20 @@ FUNCTIONS: Final[dict[tuple[str, str], Control]] = {
     ("ai.onnx.preview", "FlexAttention"): previews.attend,
     ("ai.onnx.preview.training", "Gradient"): previews.differentiate,
 }
+
+
+_ISOLATED: Final = frozenset(FUNCTIONS)
+
+
+def _attempt(make: Callable[[], Any]) -> Any:
+    """A loop as a node of the graph that is traced; None if it cannot be one, as one whose states grow."""
+    try:
+        return make()
+    except ANSWERS:
+        trace = current()
+        if trace is not None and trace.failure is not None:
+            raise
+        return None
 
 
 def _around(graph: Graph, live: dict[str, Any]) -> dict[str, Any]:

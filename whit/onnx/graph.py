@@ -17,14 +17,14 @@ from typing import Any, Final
 import numpy as np
 
 from whit.errors import NotSupportedError, ParseError, nearest
-from whit.nn.state.source import shown
 from whit.onnx import types
 from whit.onnx.constants import MOST_HOST_FLOATS, Constant, Derived, Given, Stored
 from whit.onnx.operators.registry import Node
-from whit.onnx.proto import AttributeProto, GraphProto, ModelProto, NodeProto, ValueInfoProto
+from whit.onnx.proto import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
 from whit.onnx.tensors import Store
 from whit.onnx.types import ValueType, of_type_proto
 from whit.records import dataclass
+from whit.tensor.source import shown
 
 MOST_STEPS: Final = 2_000_000  # of a model, with its functions written out
 MOST_NAMES: Final = (
@@ -80,7 +80,8 @@ class Step:
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """Steps in an order in which they can run. `outer` are names of values that it reads from around it."""
+    """Steps in an order in which they can run. `outer` are names of values that it reads from around it; `number` is
+    the same whenever the model is loaded."""
 
     name: str
     inputs: tuple[Port, ...]
@@ -89,21 +90,27 @@ class Graph:
     constants: Mapping[str, Constant]
     outer: tuple[str, ...]
     last_use: Mapping[str, int]  # the number of the last step that reads a value; of outputs, that of all steps
+    number: int = -1
 
 
 Compute = Callable[[Step, Mapping[str, Constant]], tuple[Any, ...]]  # of a step whose inputs are constants
 
 
 class Builder:
-    """Builds the graphs of one model. `compute` is called for what can be computed before the model runs."""
+    """Builds the graphs of one model. `compute` is called for what can be computed before the model runs. `stored` is
+    told of each tensor of the file; what is computed of one that is open is no constant."""
 
-    def __init__(self, model: ModelProto, store: Store, compute: Compute) -> None:
+    def __init__(
+        self, model: ModelProto, store: Store, compute: Compute, stored: Callable[[Stored], object] = bool
+    ) -> None:
         self._model = model
         self._store = store
         self._compute = compute
+        self._stored = stored
         self._functions = {_function_key(f.domain, f.name, f.overload): f for f in model.functions}
         self._stack: list[tuple[str, str, str]] = []
         self._built: dict[Any, tuple[Graph, int]] = {}  # of functions, and how many steps they have with those in them
+        self._graphs = 0
         self._left = MOST_STEPS
         self._names_left = MOST_NAMES
 
@@ -139,7 +146,7 @@ class Builder:
         body.known = {name: around_constant for name, around_constant in body.known.items() if name not in own}
         steps, missing = body.build(proto.nodes, own | constants.keys(), outer | around.keys(), proto.name)
         outputs = tuple(_port(info) for info in proto.outputs)
-        return _finish(proto.name, inputs, outputs, steps, body.known, missing, outer | around.keys())
+        return self._finish(proto.name, inputs, outputs, steps, body.known, missing, outer | around.keys())
 
     def function(self, key: tuple[str, str, str], given: Mapping[str, AttributeProto]) -> Graph:
         """A function of the model with the attributes of one call; calls with equal ones share a graph."""
@@ -167,7 +174,11 @@ class Builder:
         self._stack.pop()
         inputs = tuple(Port(name, types.UNKNOWN) for name in proto.inputs)
         outputs = tuple(Port(name, types.UNKNOWN) for name in proto.outputs)
-        return _finish(proto.name, inputs, outputs, steps, body.known, missing, frozenset())
+        return self._finish(proto.name, inputs, outputs, steps, body.known, missing, frozenset())
+
+    def _finish(self, *parts: Any) -> Graph:
+        self._graphs += 1
+        return _finish(self._graphs, *parts)
 
     def find_function(self, node: NodeProto) -> tuple[str, str, str] | None:
         """The function of the model that a node calls; None if it is an operator."""
@@ -210,14 +221,19 @@ class Builder:
             return None
         (attribute,) = node.attributes
         if attribute.name == "value" and attribute.t is not None:
-            return Stored(self._store, attribute.t)
+            return self._of_file(attribute.t)
         if attribute.name == "sparse_value" and attribute.sparse_tensor is not None:
             array = self._store.dense(attribute.sparse_tensor)
-            return Given(name, attribute.sparse_tensor.values.data_type, array)
+            return Given(self._store, name, attribute.sparse_tensor.values.data_type, array)
         if attribute.name in _CONSTANT_KINDS:
             element, dtype = _CONSTANT_KINDS[attribute.name]
-            return Given(name, element, np.array(self.attribute(attribute, _NO_BODY), dtype))
+            return Given(self._store, name, element, np.array(self.attribute(attribute, _NO_BODY), dtype))
         return None
+
+    def _of_file(self, proto: TensorProto) -> Stored:
+        found = Stored(self._store, proto)
+        self._stored(found)
+        return found
 
     def fold(self, step: Step, known: Mapping[str, Constant]) -> dict[str, Constant]:
         """The outputs of a step that reads constants alone."""
@@ -232,13 +248,15 @@ class Builder:
         if step.node.op_type == "QuantizeLinear":
             zero = known[step.inputs[2]].element if step.inputs[2:] and step.inputs[2] else 2
             element = step.node.get("output_dtype", 0) or zero
-        return {name: Derived(name, element, compute, number) for number, name in enumerate(step.outputs) if name}
+        sources = tuple(known[name] for name in step.reads() if name)
+        named = [(number, name) for number, name in enumerate(step.outputs) if name]
+        return {name: Derived(self._store, name, element, sources, compute, number) for number, name in named}
 
     def _initializers(self, proto: GraphProto) -> dict[str, Constant]:
-        found: dict[str, Constant] = {tensor.name: Stored(self._store, tensor) for tensor in proto.initializers}
+        found: dict[str, Constant] = {tensor.name: self._of_file(tensor) for tensor in proto.initializers}
         for sparse in proto.sparse_initializers:
             array = self._store.dense(sparse)
-            found[sparse.values.name] = Given(sparse.values.name, sparse.values.data_type, array)
+            found[sparse.values.name] = Given(self._store, sparse.values.name, sparse.values.data_type, array)
         return found
 
 
@@ -371,9 +389,13 @@ class _Body:
     def _can_fold(self, step: Step) -> bool:
         if step.node.op_type in NOT_FOLDED or step.body is not None or not step.inputs:
             return False
-        if not all(not name or name in self.known for name in step.reads()):
+        if not all(not name or self._is_fixed(name) for name in step.reads()):
             return False
         return step.node.op_type != "DequantizeLinear" or not _is_packed(self.known[step.inputs[0]])
+
+    def _is_fixed(self, name: str) -> bool:
+        constant = self.known.get(name)
+        return constant is not None and not (isinstance(constant, Stored) and constant.is_open)
 
 
 def _is_packed(weight: Constant) -> bool:
@@ -383,6 +405,7 @@ def _is_packed(weight: Constant) -> bool:
 
 
 def _finish(
+    graph: int,
     name: str,
     inputs: tuple[Port, ...],
     outputs: tuple[Port, ...],
@@ -403,7 +426,9 @@ def _finish(
     last_use.update((port.name, len(kept)) for port in outputs)
     constants = {key: known[key] for key in last_use if key in known}
     constants |= {port.name: known[port.name] for port in inputs if port.name in known}
-    return Graph(name, inputs, outputs, tuple(kept), constants, tuple(sorted(missing & last_use.keys())), last_use)
+    return Graph(
+        name, inputs, outputs, tuple(kept), constants, tuple(sorted(missing & last_use.keys())), last_use, graph
+    )
 
 
 def _needed(steps: list[Step], outputs: tuple[Port, ...]) -> list[Step]:

@@ -11,7 +11,7 @@ while columns are copied, block after block; or the columns stay, in the third c
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from enum import Enum
 from itertools import product
 from math import prod
@@ -243,7 +243,8 @@ def candidates(found: Contraction, body: UOp, given: Operands, scope: Scope | No
             copy_b, waits = _copy_of_b(found, way_b), depth.blocks > 1 or is_long
             for way_a in _ways_of_a(found, depth):
                 is_across = bool(found.m) and not is_unit(found.a, depth.inside[-1])
-                for rows, vectors in choose_tiles(m, n, width, most, target, scope.tiles):
+                even = given.even_rows(target.vector_registers) if way_a is Way.DIRECT else frozenset()
+                for rows, vectors in choose_tiles(m, n, width, most, target, scope.tiles, even):
                     copy_a = _copy_of_a(found, depth, way_a, rows, width)
                     tiling = Tiling(
                         rows, width, vectors, depth, waits, way_a, way_b, copy_a, copy_b, waits and has_room, is_across
@@ -320,16 +321,25 @@ def _is_long(body: UOp, reduce: UOp) -> bool:
 
 
 def choose_tiles(
-    m: int, n: int, width: int, most_vectors: int, target: Target, count: int = TILES
+    m: int,
+    n: int,
+    width: int,
+    most_vectors: int,
+    target: Target,
+    count: int = TILES,
+    even: Collection[int] = (),
 ) -> list[tuple[int, int]]:
-    """Rows and vectors of register tiles: few loads for many products, and little beyond the edges; best first."""
+    """Rows and vectors of register tiles: few loads for many products, and little beyond the edges; best first.
+    `even`: numbers of rows, of which some tiles are to have one."""
     found: list[tuple[float, int, int]] = []
     for vectors in range(1, most_vectors + 1):
         most = max(min((target.vector_registers - 2 - vectors) // vectors, m), 1)
         for rows in range(max(most // 2, 1), most + 1):
             tiles = -(-m // rows) * -(-n // (width * vectors))
             found.append((tiles * step_cycles(rows, vectors, target), -rows, vectors))
-    return [(-rows, vectors) for _, rows, vectors in sorted(found)[:count]]
+    found.sort()
+    best = found[:count] + [tile for tile in found[count:] if -tile[1] in even][:count]
+    return [(-rows, vectors) for _, rows, vectors in best]
 
 
 def depths(ranges: list[UOp], itemsize: int, sizes: tuple[int, ...]) -> list[Depth]:

@@ -12,6 +12,7 @@ from whit.onnx.operators.registry import Node, Value, host_int_list, operator, u
 from whit.onnx.operators.windows import Window, per_axis, window_of
 from whit.records import replace
 from whit.tensor import Tensor
+from whit.tensor.told import told
 
 
 def _window(node: Node, x: Tensor) -> Window:
@@ -96,7 +97,7 @@ def _space(x: Tensor) -> tuple[int, ...]:
     return tuple(range(2, x.ndim))
 
 
-unary("GlobalAveragePool", lambda x: x.mean(_space(x), True), (1, 22))
+unary("GlobalAveragePool", lambda x: told("global_average", x.mean(_space(x), True), x), (1, 22))
 unary("GlobalMaxPool", lambda x: x.max(_space(x), True), (1, 22))
 
 
