@@ -17,6 +17,7 @@ from whit.errors import NotSupportedError
 from whit.onnx import previews
 from whit.onnx.constants import Constant, Derived
 from whit.onnx.graph import Graph, Step
+from whit.onnx.sizes import Sizes, Undecided
 from whit.onnx.values import lifted
 from whit.tensor import Tensor
 
@@ -151,6 +152,8 @@ def _host(value: Any) -> Any:
     """A value on the host; reading a tensor is an error while a function is traced, which ends the part."""
     if isinstance(value, Constant):
         value = value.array()
+    if isinstance(value, Sizes):
+        raise Undecided("what a graph in a graph does")
     return value.numpy() if isinstance(value, Tensor) else np.asarray(value)
 
 

@@ -3,7 +3,8 @@
     runner = Runner(graph, context)
     outputs = runner({"x": tensor})
 
-From a position on, the steps are captured together. A step that must read data (a size that depends on values, a
+From a position on, the steps are captured together. Shapes that were not seen before may be served by a program for
+many sizes (`whit.onnx.many_sizes`). A step that must read data (a size that depends on values, a
 condition) ends a part: it runs by itself, and the steps after it are captured for the shapes that it gave. So a
 detector whose last nodes choose boxes still is one program and a few steps. Which part fits is found by position and
 signature of the values there: shapes and dtypes of tensors, and the numbers that the host knows. The parts that were
@@ -13,30 +14,35 @@ used last are kept; when there are many, the others go.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from time import perf_counter
 from typing import Any, Final
 
 import numpy as np
 
-from whit.cache import clear_caches
+from whit.dtype import DType
 from whit.engine.programs.overlay import current
 from whit.engine.realize.many_sizes import expecting_sizes
 from whit.errors import JitError, WhitError
 from whit.jit.signature import Arguments
-from whit.onnx import control, host
+from whit.onnx import control, host, symbolic
 from whit.onnx import sequences as sequences  # puts its operators into the table
 from whit.onnx.capture import Program, capture, take_out
 from whit.onnx.constants import Constant, Derived, is_small
 from whit.onnx.graph import Graph, Step
+from whit.onnx.many_sizes import ManySizes, Served, Shape
 from whit.onnx.operators.registry import Node, Operator, find
+from whit.onnx.sizes import Sizes
 from whit.onnx.values import lifted
 from whit.records import dataclass
 from whit.tensor import Tensor
 
-MOST_PARTS: Final = 32  # programs that a graph keeps
+MOST_PARTS: Final = 32  # programs for one shape that a graph keeps
+MOST_SERVED: Final = 1024  # shapes of which it is known which other program runs for them
 MOST_KEY_ELEMENTS: Final = 1 << 14  # of host values in a signature; with more, steps run by themselves
 
 Values = dict[str, Any]
+_MAY_FAIL: Final = (WhitError, ValueError, TypeError, RuntimeError, IndexError, KeyError)  # what steps raise
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +58,7 @@ class Part:
     """Steps up to `stop`: as one program, or one by one."""
 
     stop: int
-    program: Program | None
+    program: Program | Served | None
 
 
 class Runner:
@@ -65,8 +71,9 @@ class Runner:
         self.captures = 0  # that were made, for tests and reports
         self._inner: dict[int, Runner] = {}  # of subgraphs, by id; the graph keeps them alive
         self._operators: dict[tuple[str, str, int], Operator] = {}
+        self._served: OrderedDict[Any, Part] = OrderedDict()  # without a program, or with one for many sizes
+        self._many: OrderedDict[Any, ManySizes] = OrderedDict()  # by what is the same of all those sizes
         self._at = 0  # the step that runs
-        self._gone = 0  # parts that were let go since caches were emptied
 
     def __call__(self, values: Mapping[str, Any], is_plain: bool = False) -> list[Any]:
         """The outputs, of values by name: inputs, and what is read from around the graph. `is_plain`: nothing is
@@ -101,33 +108,97 @@ class Runner:
         position, count = 0, len(self.graph.steps)
         while position < count:
             arguments, key = self._signature(live, position)
-            part = None if key is None else self.parts.get(key)
-            if part is None:
-                part = self._new_part(live, position, key is not None, arguments)
-                if key is not None:
-                    self._keep(key, part)
-            elif len(self.parts) > 1:
-                self.parts.move_to_end(key)
+            part = self._find(live, position, key, arguments)
             if part.program is None:
                 self._run(live, position, part.stop)
                 self._settle(live)
             else:
                 made = part.program(arguments.tensors)
                 if made is None:  # two arguments share memory now, or a weight has another shape
-                    del self.parts[key]
+                    self._refused(live, position, key, arguments)
                     continue
                 live.update(made)
                 self._drop(live, part.stop)
             position = part.stop
 
-    def _keep(self, key: Any, part: Part) -> None:
+    def _find(self, live: Values, position: int, key: Any, arguments: Arguments) -> Part:
+        """The part for a signature."""
+        if key is None:
+            return Part(position + 1, None)
+        part = self.parts.get(key)
+        if part is not None:
+            if len(self.parts) > 1:
+                self.parts.move_to_end(key)
+            return part
+        served = self._served.get(key)
+        if served is not None and not (isinstance(served.program, Served) and served.program.is_too_slow()):
+            self._served.move_to_end(key)
+            return served
+        return self._own_part(live, position, key, arguments) if served else self._part(live, position, key, arguments)
+
+    def _part(self, live: Values, position: int, key: Any, arguments: Arguments) -> Part:
+        """A part for a signature that is new: a program for many sizes, or one of its own."""
+        many, shapes = self._many_of(key, arguments)
+        found = many.find(shapes)
+        if found is None and not self._tries_many(live, position, many, shapes, arguments):
+            return self._own_part(live, position, key, arguments)
+        found = found or many.find(shapes)
+        if found is None:
+            return self._own_part(live, position, key, arguments)
+        part = self._served[key] = Part(many.stop, found)
+        if len(self._served) > MOST_SERVED:
+            self._served.popitem(last=False)
+        return part
+
+    def _own_part(self, live: Values, position: int, key: Any, arguments: Arguments) -> Part:
+        """A part for this signature alone."""
+        start = perf_counter()
+        part = self._new_part(live, position, arguments)
+        self._served.pop(key, None)
+        if part.program is None:
+            self._served[key] = part
+            return part
+        many, shapes = self._many_of(key, arguments)
+        many.note_own(shapes, key, part.stop, perf_counter() - start)
         self.parts[key] = part
         while len(self.parts) > MOST_PARTS:
             self.parts.popitem(last=False)
-            self._gone += 1
-        if self._gone >= MOST_PARTS:  # plans of sizes that nobody uses any more stay in caches without a bound
-            self._gone = 0
-            clear_caches()
+        return part
+
+    def _refused(self, live: Values, position: int, key: Any, arguments: Arguments) -> None:
+        """A program does not take these tensors: there is another one next time."""
+        if self.parts.pop(key, None) is None:
+            self._own_part(live, position, key, arguments)
+
+    def _tries_many(
+        self, live: Values, position: int, many: ManySizes, shapes: Sequence[Shape], arguments: Arguments
+    ) -> bool:
+        """Whether there is a new program for many sizes."""
+        choice = many.choose(shapes)
+        if choice is None:
+            return False
+        try:
+            program = self._captured(dict(live), position, many.stop, arguments.tensors, choice.symbolic(shapes))
+        except Exception as error:  # what depends on a size is said in many ways, too
+            if not isinstance(error, _MAY_FAIL):
+                raise
+            many.why_not = f"{error} {' '.join(getattr(error, '__notes__', ()))}"
+            return False
+        own = self.parts.get(many.key)
+        many.add(program, choice, None if own is None else own.program, arguments.tensors)
+        return True
+
+    def _many_of(self, key: Any, arguments: Arguments) -> tuple[ManySizes, tuple[Shape, ...]]:
+        """What is known of inputs that are the same but for sizes; and the sizes."""
+        form = tuple([(part[0], _without_shape(part[1])) if type(part) is tuple else part for part in key])
+        many = self._many.get(form)
+        if many is None:
+            many = self._many[form] = ManySizes()
+            if len(self._many) > MOST_PARTS:
+                self._many.popitem(last=False)
+        else:
+            self._many.move_to_end(form)
+        return many, tuple([tensor.shape for tensor in arguments.tensors])
 
     def _signature(self, live: Values, position: int) -> tuple[Arguments, Any]:
         """The tensors that are still needed, and what a part is found by; None if that would be too long."""
@@ -141,17 +212,15 @@ class Runner:
                 parts.append((name, _key_of(value, arguments, name, budget)))
         return arguments, (tuple(parts) if budget[0] >= 0 else None)
 
-    def _new_part(self, live: Values, position: int, can_capture: bool, arguments: Arguments) -> Part:
+    def _new_part(self, live: Values, position: int, arguments: Arguments) -> Part:
         """The longest part from a position on that can be captured."""
         stop = len(self.graph.steps)
-        if not can_capture:
-            return Part(position + 1, None)
         self._load(live, position, stop)
         while stop > position:
             try:
                 program = self._captured(dict(live), position, stop, arguments.tensors)
             except Exception as error:  # a step that reads data says so in many ways; alone it says what is wrong
-                if not isinstance(error, WhitError | ValueError | TypeError | RuntimeError | IndexError | KeyError):
+                if not isinstance(error, _MAY_FAIL):
                     raise
                 if self._at >= stop:  # the steps are fine, their program is not
                     return Part(stop, None)
@@ -160,17 +229,27 @@ class Runner:
                 return Part(stop, program)
         return Part(position + 1, None)
 
-    def _captured(self, live: Values, position: int, stop: int, tensors: list[Any]) -> Program:
+    def _captured(
+        self,
+        live: Values,
+        position: int,
+        stop: int,
+        tensors: list[Any],
+        shapes: Sequence[tuple[Any, ...]] | None = None,
+    ) -> Program:
+        """The program of steps. `shapes`: those with variables that the tensors are to have in it."""
         last_use = self.graph.last_use
 
-        def run() -> Values:
+        def run(shown: Sequence[Any]) -> Values:
             self._at = position
+            other = {id(before): now for before, now in zip(tensors, shown, strict=True) if now is not before}
+            live.update({name: other[id(value)] for name, value in live.items() if id(value) in other})
             before = set(live)
             self._run(live, position, stop)
             self._at = stop
             return {name: v for name, v in live.items() if name not in before and last_use.get(name, -1) >= stop}
 
-        program = capture(self.graph.name or "graph", run, tensors)
+        program = capture(self.graph.name or "graph", run, tensors, shapes)
         self.captures += 1
         return program
 
@@ -233,7 +312,8 @@ class Runner:
             return function(self, step, given, live)
         on_host = _on_host(given)
         if on_host is not None:
-            results = host.evaluate(step.node, on_host)
+            depends = any(isinstance(value, Sizes) for value in on_host)
+            results = symbolic.evaluate(step.node, on_host) if depends else host.evaluate(step.node, on_host)
             if results is not None:
                 return results
         operator = self._operator(step.node)
@@ -292,11 +372,18 @@ def _key_of(value: Any, arguments: Arguments, name: str, budget: list[int]) -> A
     return (type(value), value)
 
 
+def _without_shape(key: Any) -> Any:
+    """What stands for a tensor in a signature, whatever its sizes are; of other values all."""
+    if type(key) is tuple and len(key) == 4 and isinstance(key[1], DType):
+        return (len(key[0]), *key[1:])
+    return key
+
+
 def _on_host(given: list[Any]) -> list[Any] | None:
     """Arrays for the host, if it knows all values, and they are small."""
     found: list[Any] = []
     for value in given:
-        if value is None or (isinstance(value, np.ndarray) and is_small("i", value.size)):
+        if value is None or (isinstance(value, np.ndarray) and is_small("i", value.size)) or isinstance(value, Sizes):
             found.append(value)
         elif isinstance(value, Constant) and value.is_small():
             if isinstance(value, Derived) and not isinstance(value.value(), np.ndarray):

@@ -58,7 +58,7 @@ def _transposed_pads(node: Node, space: tuple[int, ...], window: Window) -> list
 @operator("ConvTranspose", since=(1, 11, 22))
 def conv_transpose(node: Node, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """(batch, in, *space) with (in, out / group, *kernel): the gradient of a convolution."""
-    space, count = tuple(int(n) for n in x.shape[2:]), x.ndim - 2
+    space, count = x.shape[2:], x.ndim - 2
     window = Window(
         tuple(weight.shape[2:]),
         per_axis(node, "strides", count),
@@ -78,13 +78,13 @@ def causal_conv(
 ) -> tuple[Tensor, Tensor]:
     """Each channel over its own past; the state is the last elements that the next call will look back at."""
     batch, channels, _ = x.shape
-    before = int(weight.shape[2]) - 1
+    before = weight.shape[2] - 1
     past = Tensor.zeros(batch, channels, before, dtype=x.dtype, device=x.device) if past is None else past
     row = past.cat(x, dim=2)
     result = row.conv2d(weight, bias, groups=channels)
     if node.get("activation", "none") in ("silu", "swish"):
         result = result.silu()
-    return result, row[:, :, int(row.shape[2]) - before :]
+    return result, row[:, :, row.shape[2] - before :]
 
 
 @operator("Col2Im", since=(18,), host=(1, 2))
@@ -92,7 +92,7 @@ def columns_to_image(node: Node, x: Tensor, image: Value, block: Value) -> Tenso
     """Columns of blocks, added where they overlap: the gradient of taking them."""
     space, kernel = host_int_list(image), host_int_list(block)
     window = window_of(node, space, kernel)
-    batch, channels = int(x.shape[0]), int(x.shape[1]) // math.prod(kernel)
+    batch, channels = x.shape[0], x.shape[1] // math.prod(kernel)
     padded = [n + before + after for n, (before, after) in zip(space, window.pads, strict=True)]
     counts = [(n - r) // s + 1 for n, r, s in zip(padded, window.reach, window.strides, strict=True)]
     places = numpy.zeros((*kernel, *counts), dtype=numpy.int64)
@@ -117,8 +117,8 @@ def deform_conv(
         raise ArgumentError(f"{node}: {x.ndim - 2} axes of space", fix="Only images are known.")
     window = window_of(node, x.shape[2:], weight.shape[2:])
     taps, parts = math.prod(window.kernel), int(node.get("offset_group", 1))
-    batch, channels, height, width = (int(n) for n in x.shape)
-    rows, columns = int(offset.shape[2]), int(offset.shape[3])
+    batch, channels, height, width = x.shape
+    rows, columns = offset.shape[2], offset.shape[3]
     moved = offset.reshape((batch, parts, taps, 2, rows, columns))
     grids = []
     for axis, outputs in enumerate((rows, columns)):
@@ -133,7 +133,7 @@ def deform_conv(
     read = sample_between(image, flat[0], flat[1]).reshape((batch, parts, channels // parts, taps, rows, columns))
     if mask is not None:
         read = read * mask.reshape((batch, parts, 1, taps, rows, columns))
-    groups, outputs = int(node.get("group", 1)), int(weight.shape[0])
+    groups, outputs = int(node.get("group", 1)), weight.shape[0]
     columns_of = read.reshape((batch, groups, channels // groups * taps, rows * columns))
     kernels = weight.reshape((groups, outputs // groups, channels // groups * taps))
     result = (kernels @ columns_of).reshape((batch, outputs, rows, columns))
