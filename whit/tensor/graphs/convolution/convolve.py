@@ -16,6 +16,7 @@ from functools import partial
 from math import prod
 
 from whit.ir import ops
+from whit.ir.sizes import is_at_most
 from whit.ir.uop import UOp, const
 from whit.kernel.convolution_cost import WINOGRAD_TILES, best_winograd_tile, fastest_winograd_tile
 from whit.kernel.forms import NO_PREFERENCE, Forms
@@ -61,6 +62,11 @@ class Sliding:
         """Whether every pixel is multiplied by itself: a product of matrices."""
         return {*self.kernel, *self.stride} == {1} and not any(map(any, self.padding))
 
+    @property
+    def is_open_inside(self) -> bool:
+        """Whether the size of an axis that is not the outermost depends on variables: its ends are somewhere inside."""
+        return not all(isinstance(size, int) for size in self.sizes[1:])
+
 
 Rule = Callable[[Sliding, UOp, UOp, UOp, UOp], tuple[UOp, UOp]]
 
@@ -83,6 +89,8 @@ def convolve(x: UOp, w: UOp, slide: Sliding) -> UOp:
     count = len(slide.kernel)
     if total is None and slide.forms.channels_last and slide.groups == 1:
         total = _by_pixels(x, w, slide)
+    if total is None and slide.is_open_inside and slide.groups == 1 and not slide.is_product:
+        total = _by_columns(x, w, slide)
     if total is None:
         seen, weight = _operands(x, w, slide)
         product = seen * weight
@@ -111,6 +119,22 @@ def _folding(x: UOp, slide: Sliding) -> Folding:
 def _folded(folding: Folding, forms: Forms) -> Sliding:
     """How a folded weight slides over a folded image."""
     return Sliding((1, 1), (1, 1), 1, folding.sizes, (folding.taps, 1), ((0, 0), (0, 0)), forms=forms)
+
+
+def _by_columns(x: UOp, w: UOp, slide: Sliding) -> UOp | None:
+    """The same by a copy of what the window sees, a row for each of its elements: then positions are one long axis,
+    which a product of matrices has tiles along, wherever lines end: 96 -> 24 channels, 3 x 3, 80 x 60: 21 -> 6 ms.
+    None where the length of that axis is not seen to be one: (8*h - 2) * (8*w - 2)."""
+    batch, outputs, part, count = x.shape[0], w.shape[0], w.shape[1], len(slide.kernel)
+    taps, pixels = prod((part, *slide.kernel)), prod(slide.outputs)
+    if not is_at_most(0, pixels):
+        return None
+    seen = _seen(x, slide).reshape((batch, *slide.outputs, part, *slide.kernel))
+    rows = seen.permute((0, *range(1 + count, 2 + 2 * count), *range(1, 1 + count))).stage()
+    full = (batch, outputs, taps, pixels)
+    columns = rows.reshape((batch, 1, taps, pixels)).expand(full)
+    product = columns * w.reshape((1, outputs, taps, 1)).expand(full)
+    return product.reduce(ops.ADD, (2,)).stage().reshape((batch, outputs, *slide.outputs))
 
 
 def _by_winograd(x: UOp, w: UOp, slide: Sliding) -> UOp | None:
