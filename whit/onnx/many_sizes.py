@@ -30,9 +30,12 @@ from whit.records import dataclass, field
 from whit.tensor import Tensor
 from whit.tensor.core import Core
 
-MOST_PROGRAMS: Final = 6  # that are made for one kind of inputs; sizes that never fit have programs of their own
+MOST_PROGRAMS: Final = 6  # that are kept for one kind of inputs
+MOST_TRIES: Final = 24  # and that are made: each knows less than the one before, so few are ever needed
 LARGEST_UNIT: Final = 32  # a power of two: what nets of images halve five times
 ROOM: Final = 1.25  # by which the largest size of a program is above those that were seen, at least
+MORE_ROOM: Final = 1.6  # the same where the last program had too little
+MOST_BYTES: Final = 4 << 30  # of temporaries of a program, which are planned for its largest sizes
 WORTH: Final = 1.3  # times as slow: below that, a shape never gets a program of its own
 SEEN: Final = 64  # shapes that are remembered
 
@@ -167,6 +170,9 @@ class ManySizes:
 
     def add(self, program: Program, choice: Choice, own: Any, tensors: Sequence[Core]) -> None:
         """A program was made for many sizes. `own` is the last one for one shape, to compare with."""
+        if program.replay.program.arena() > MOST_BYTES:
+            self.why_not = "the temporaries of a program for the largest sizes take too much memory"
+            return
         sized = Sized(program, choice, 0.0, self.seconds)
         shapes = self.own
         values = choice.values(shapes)
@@ -182,7 +188,7 @@ class ManySizes:
 
     def choose(self, shapes: Sequence[Shape]) -> Choice | None:
         """Variables for the sizes that change; None if one program cannot serve."""
-        if not self.own or self.why_not or self.tries >= MOST_PROGRAMS:
+        if not self.own or self.why_not or self.tries >= MOST_TRIES:
             return None
         now = tuple(shapes)
         usable = [known for known in self.seen if _is_like(known, now)]
@@ -191,8 +197,10 @@ class ManySizes:
             groups.setdefault(tuple([known[tensor][axis] for known in (now, *usable)]), []).append((tensor, axis))
         if not groups:
             return None
+        room = MORE_ROOM if self.tries else ROOM
         self.tries += 1
-        return Choice(now, tuple([_dimension(f"size{n}", *group) for n, group in enumerate(groups.items())]))
+        dimensions = [_dimension(f"size{n}", sizes, places, room) for n, (sizes, places) in enumerate(groups.items())]
+        return Choice(now, tuple(dimensions))
 
 
 def _best_time(run: Callable[[], Any]) -> float:
@@ -223,9 +231,9 @@ def _changing(seen: list[tuple[Shape, ...]]) -> list[Place]:
     ]
 
 
-def _dimension(name: str, sizes: tuple[int, ...], places: list[Place]) -> Dimension:
+def _dimension(name: str, sizes: tuple[int, ...], places: list[Place], room: float) -> Dimension:
     unit = min(_power_of_two(gcd(*sizes)), LARGEST_UNIT)
-    high = 1 << (int(max(sizes) * ROOM) - 1).bit_length()
+    high = 1 << (int(max(sizes) * room) - 1).bit_length()
     return Dimension(name, unit, 1 if unit > 1 else 2, high // unit, tuple(places))
 
 

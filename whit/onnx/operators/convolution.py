@@ -11,6 +11,7 @@ from whit.dtype import dtypes
 from whit.errors import ArgumentError
 from whit.onnx.operators.registry import Node, Value, host_int_list, operator
 from whit.onnx.operators.windows import Window, pad_pairs, per_axis, window_of
+from whit.onnx.sizes import is_symbolic
 from whit.tensor import Tensor
 
 
@@ -55,6 +56,19 @@ def _transposed_pads(node: Node, space: tuple[int, ...], window: Window) -> list
     return pairs
 
 
+def _blocks(x: Tensor, weight: Tensor) -> Tensor:
+    """A transposed convolution whose windows lie side by side: each pixel becomes a block by a product of matrices. Of
+    known sizes the general form is cut into such products; of others it multiplies the zeros between pixels, too."""
+    inputs, outputs, *kernel = weight.shape
+    count, space = len(kernel), tuple(x.shape[2:])
+    rows = weight.reshape((inputs, outputs * math.prod(kernel))).transpose(0, 1)
+    pixels = x.conv2d(rows.reshape((outputs * math.prod(kernel), inputs, *(1,) * count))).contiguous()
+    order = [axis for at in range(count) for axis in (2 + count + at, 2 + at)]
+    sizes = tuple(n * k for n, k in zip(space, kernel, strict=True))
+    found = pixels.reshape((x.shape[0], outputs, *kernel, *space)).permute((0, 1, *order))
+    return found.reshape((x.shape[0], outputs, *sizes))
+
+
 @operator("ConvTranspose", since=(1, 11, 22))
 def conv_transpose(node: Node, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """(batch, in, *space) with (in, out / group, *kernel): the gradient of a convolution."""
@@ -66,7 +80,11 @@ def conv_transpose(node: Node, x: Tensor, weight: Tensor, bias: Tensor | None = 
         pad_pairs(node, count),
     )
     groups = int(node.get("group", 1))
-    full = x.conv_transpose2d(weight, groups=groups, stride=window.strides, dilation=window.dilations)
+    blocks = window.kernel == window.strides and groups == 1 and set(window.dilations) == {1}
+    if blocks and is_symbolic(space):
+        full = _blocks(x, weight)
+    else:
+        full = x.conv_transpose2d(weight, groups=groups, stride=window.strides, dilation=window.dilations)
     pairs = _transposed_pads(node, space, window)
     result = full.pad([(0, 0), (0, 0), *((-before, -after) for before, after in pairs)])
     return result if bias is None else result + bias.reshape((1, -1, *(1,) * count))
