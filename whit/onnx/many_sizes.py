@@ -8,8 +8,8 @@
 
 The first shape has a program of its own: it may be the only one. Of the second one it is known which sizes change, so
 a program is tried in which they are variables. A size is a variable times the power of two that divides all that were
-seen (so images whose sizes are multiples of 32 have programs that know that); sizes that were equal in all calls are
-one variable. What does not fit (a size beyond the bounds, another divisor, sizes that are no longer equal) makes the
+seen, if it is 8 at least (so images whose sizes are multiples of 32 have programs that know that); sizes that were
+equal in all calls are one variable. What does not fit (a size beyond the bounds, another divisor, sizes that are no longer equal) makes the
 next program, which serves what the last one did, too.
 
 A program for many sizes may be slower than one for a shape. By how much is measured when it is made. A shape whose
@@ -32,7 +32,7 @@ from whit.tensor.core import Core
 
 MOST_PROGRAMS: Final = 6  # that are kept for one kind of inputs
 MOST_TRIES: Final = 24  # and that are made: each knows less than the one before, so few are ever needed
-LARGEST_UNIT: Final = 32  # a power of two: what nets of images halve five times
+UNITS: Final = (8, 32)  # the least and the largest but 1, powers of two: what nets of images halve five times
 ROOM: Final = 1.25  # by which the largest size of a program is above those that were seen, at least
 MORE_ROOM: Final = 1.6  # the same where the last program had too little
 MOST_BYTES: Final = 4 << 30  # of temporaries of a program, which are planned for its largest sizes
@@ -232,7 +232,9 @@ def _changing(seen: list[tuple[Shape, ...]]) -> list[Place]:
 
 
 def _dimension(name: str, sizes: tuple[int, ...], places: list[Place], room: float) -> Dimension:
-    unit = min(_power_of_two(gcd(*sizes)), LARGEST_UNIT)
+    least, largest = UNITS
+    unit = min(_power_of_two(gcd(*sizes)), largest)
+    unit = unit if unit >= least else 1  # lengths of texts, say: the next one is odd
     high = 1 << (int(max(sizes) * room) - 1).bit_length()
     return Dimension(name, unit, 1 if unit > 1 else 2, high // unit, tuple(places))
 

@@ -89,7 +89,8 @@ def convolve(x: UOp, w: UOp, slide: Sliding) -> UOp:
     count = len(slide.kernel)
     if total is None and slide.forms.channels_last and slide.groups == 1:
         total = _by_pixels(x, w, slide)
-    if total is None and slide.is_open_inside and slide.groups == 1 and not slide.is_product:
+    is_open = not isinstance(x.shape[0], int) or (slide.is_open_inside and not slide.is_product)
+    if total is None and slide.groups == 1 and is_open:
         total = _by_columns(x, w, slide)
     if total is None:
         seen, weight = _operands(x, w, slide)
@@ -126,15 +127,16 @@ def _by_columns(x: UOp, w: UOp, slide: Sliding) -> UOp | None:
     which a product of matrices has tiles along, wherever lines end: 96 -> 24 channels, 3 x 3, 80 x 60: 21 -> 6 ms.
     None where the length of that axis is not seen to be one: (8*h - 2) * (8*w - 2)."""
     batch, outputs, part, count = x.shape[0], w.shape[0], w.shape[1], len(slide.kernel)
-    taps, pixels = prod((part, *slide.kernel)), prod(slide.outputs)
+    places = (batch, *slide.outputs)
+    taps, pixels = prod((part, *slide.kernel)), prod(places)
     if not is_at_most(0, pixels):
         return None
-    seen = _seen(x, slide).reshape((batch, *slide.outputs, part, *slide.kernel))
-    rows = seen.permute((0, *range(1 + count, 2 + 2 * count), *range(1, 1 + count))).stage()
-    full = (batch, outputs, taps, pixels)
-    columns = rows.reshape((batch, 1, taps, pixels)).expand(full)
-    product = columns * w.reshape((1, outputs, taps, 1)).expand(full)
-    return product.reduce(ops.ADD, (2,)).stage().reshape((batch, outputs, *slide.outputs))
+    seen = _seen(x, slide).reshape((*places, part, *slide.kernel))
+    rows = seen.permute((*range(1 + count, 2 + 2 * count), *range(1 + count))).stage()
+    full = (outputs, taps, pixels)
+    product = rows.reshape((1, taps, pixels)).expand(full) * w.reshape((outputs, taps, 1)).expand(full)
+    total = product.reduce(ops.ADD, (1,)).stage().reshape((outputs, *places))
+    return total.permute((1, 0, *range(2, 2 + count)))
 
 
 def _by_winograd(x: UOp, w: UOp, slide: Sliding) -> UOp | None:
