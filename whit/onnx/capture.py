@@ -14,9 +14,12 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
+from whit.config import Context
 from whit.engine.devices.device import Device
 from whit.engine.memory.storage import attach, storage
+from whit.engine.programs.overlay import current
 from whit.engine.programs.trace import Trace
+from whit.errors import WhitError
 from whit.ir.sizes import value_now
 from whit.jit.capture import capture as capture_trace
 from whit.jit.replayer import Replay
@@ -27,6 +30,8 @@ from whit.tensor import Tensor
 from whit.tensor.core import Core
 
 NO_BINDINGS: Final[Mapping[str, int]] = MappingProxyType({})
+# What steps raise that cannot be captured: one that reads data says so in many ways; alone it says what is wrong.
+ANSWERS: Final = (WhitError, ValueError, TypeError, RuntimeError, IndexError, KeyError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +76,15 @@ def capture(
     def traced() -> list[Tensor]:
         for tensor in shown:
             trace.entry(tensor)
-        made.append(run(shown))
+        with Context(FROZEN=True):  # results of captured parts never depend on weights that change
+            made.append(run(shown))
         trace.check()
         template, results = take_out(made.pop())
         made.append(template)
         return results if shapes is None else [result.contiguous() for result in results]  # no views of arguments
 
     results = trace.run(traced)
-    return Program(capture_trace(trace, shown, results, device), made.pop())
+    return Program(capture_trace(trace, shown, results, device, is_pruned=True), made.pop())
 
 
 def _shown_as(tensor: Any, shape: tuple[Any, ...]) -> Any:
@@ -96,6 +102,13 @@ def _plain(tensor: Tensor) -> Tensor:
         return tensor
     sizes = tuple([value_now(size) for size in shape])
     return Tensor._of_buffer(attach(storage(tensor.uop), tensor.dtype, sizes), tensor._place)
+
+
+def forgive() -> None:
+    """Goes on after a step that cannot be traced: the program ends before it, so nothing of it is in the program."""
+    trace = current()
+    if trace is not None:
+        trace.failure = None
 
 
 def take_out(value: Any, found: list[Tensor] | None = None) -> tuple[Any, list[Tensor]]:

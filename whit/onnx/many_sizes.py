@@ -9,8 +9,8 @@
 The first shape has a program of its own: it may be the only one. Of the second one it is known which sizes change, so
 a program is tried in which they are variables. A size is a variable times the power of two that divides all that were
 seen, if it is 8 at least (so images whose sizes are multiples of 32 have programs that know that); sizes that were
-equal in all calls are one variable. What does not fit (a size beyond the bounds, another divisor, sizes that are no longer equal) makes the
-next program, which serves what the last one did, too.
+equal in all calls are one variable. What does not fit (a size beyond the bounds, another divisor, sizes that are no
+longer equal) makes the next program, which serves what the last one did, too.
 
 A program for many sizes may be slower than one for a shape. By how much is measured when it is made. A shape whose
 calls have together lost the time that its own program costs gets one: so neither compiling nor waiting is ever much

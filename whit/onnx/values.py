@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextvars
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import numpy as np
 
 from whit.dtype import to_dtype
-from whit.engine.programs.overlay import is_traced
+from whit.engine.programs.overlay import current, is_traced
 from whit.onnx.sizes import Sizes
 from whit.tensor import Tensor
 
@@ -38,6 +39,21 @@ def untraced(function: Callable[[], Result]) -> Result:
     if problems:
         raise problems[0]
     return found[0]
+
+
+@contextmanager
+def own_arrays() -> Iterator[None]:
+    """Arrays that operators make tensors of while a function of the user is traced are the model's, which are the same
+    in all runs."""
+    trace = current()
+    if trace is None or trace.takes_arrays:
+        yield
+        return
+    trace.takes_arrays = True
+    try:
+        yield
+    finally:
+        trace.takes_arrays = False
 
 
 def lifted(value: Any, device: str | None) -> Any:

@@ -25,6 +25,7 @@ from whit.tensor.graphs.threefry import Draws, draws_of_steps
 from whit.tensor.nested import flatten_tensors, map_tensors
 from whit.tensor.tensor import Tensor
 from whit.tensor.transforms.arguments import check_function, name_of
+from whit.transform.hoist import hoisted
 
 NO_DRAWS = "while_loop: random numbers in a body, and nobody knows how many steps there will be"
 
@@ -267,6 +268,7 @@ class _Scan:
             self._is_reversed,
         )
         loop = make(ops.LOOP, (function, *operands, *draws, *constants, *sizes), arg)
+        loop = hoisted(loop) if is_known else loop
         return [tensor._wrap(make(ops.ITEM, (loop,), place)) for place, tensor in enumerate(body.tensors)]
 
     def _written_out(self) -> tuple[Any, Any]:
