@@ -18,7 +18,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from whit.cache import register_cache
+from whit.cache import RecentlyUsed, register_cache
 from whit.config import BEAM, DEBUG, NOOPT, TF32, THREADS
 from whit.engine.compile import disk_cache
 from whit.engine.compile.progress import note_kernels
@@ -60,11 +60,11 @@ class CompiledKernel:
     graph: UOp | None = None  # the FUNCTION that it was made of
 
 
-_kernels: dict[tuple[Any, ...], CompiledKernel] = {}
+MOST_KERNELS = 4096  # that nobody uses now, or uses again soon
+_kernels: RecentlyUsed[tuple[Any, ...], CompiledKernel] = RecentlyUsed("engine.kernels", MOST_KERNELS)
 _helpers: dict[str, bytes] = {}  # machine code of whit itself, by name
 register_cache(_helpers.clear, "engine.helpers")
 _lock = threading.RLock()
-register_cache(_kernels.clear, "engine.kernels")
 
 
 def get_kernel(function: UOp, target: Target, link: bool = True) -> CompiledKernel:
