@@ -105,11 +105,15 @@ def test_processes_that_are_not_needed_end() -> None:
 def test_a_schedule_that_fails_leaves_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[Any] = []
     begin = elsewhere._started
-    monkeypatch.setattr(elsewhere, "_started", lambda: started.append(begin()) or started[-1])
+
+    def noted() -> Any:
+        started.append(begin())
+        return started[-1]
 
     def broken(*_: Any) -> Any:
         raise KeyboardInterrupt
 
+    monkeypatch.setattr(elsewhere, "_started", noted)
     monkeypatch.setattr(find_plan, "load_scheduler", broken)
     x = Tensor.empty(7)
     for number in range(300):
