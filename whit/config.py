@@ -324,6 +324,12 @@ WINO = ContextVar(
     "Winograd's algorithm for 3 x 3 convolutions. 0: never. 1: wherever it can be. -1: where it seems faster.",
     True,
 )
+FROZEN = ContextVar(
+    "FROZEN",
+    False,
+    "Weights of convolutions do not change: on CPUs they and images are kept as kernels read them, channels last.",
+    True,
+)
 BEAM = ContextVar("BEAM", 0, "How many candidates the search for faster kernels keeps. 0: no search.", True)
 NOOPT = ContextVar("NOOPT", False, "Kernels stay as written: no tiling, no vectors, no threads.", True)
 TF32 = ContextVar("TF32", False, "GPUs may round float32 operands of matrix products to 10 bits of mantissa.", True)

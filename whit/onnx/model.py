@@ -19,6 +19,7 @@ from whit.errors import ArgumentError, MissingError, NotSupportedError, nearest
 from whit.nn.module import Module
 from whit.onnx.constants import Constant, Stored
 from whit.onnx.control import FUNCTIONS
+from whit.onnx.early import Early
 from whit.onnx.graph import Builder, Graph, Port
 from whit.onnx.inputs import check
 from whit.onnx.kept import Shelf
@@ -74,6 +75,7 @@ class Model(Module):
             if port.name in self.graph.constants
         }
         self._quick = Quick(self.inputs, self.graph.outputs)
+        self._early = Early(self.graph)
 
     @property
     def inputs(self) -> tuple[Port, ...]:
@@ -147,17 +149,19 @@ class Model(Module):
         given = {**(inputs or {}), **named} if named or inputs is None else inputs
         if self.training:
             return self.traced(given)
-        if type(given) is dict and current() is None:
+        is_plain = current() is None
+        known = self._early(given) if is_plain and isinstance(given, Mapping) else {}
+        if is_plain and type(given) is dict:
             with self._lock:
-                found = self._quick(given)
+                found = self._quick(given, known)
             if found is not None:
                 return found
         values = check(given, self.graph.inputs, self.device, self._defaults)
         with self._lock:
-            results = self._runner(values)
-            whole = self._runner.whole(values) if self._quick.takes(given) else None
+            results = self._runner({**values, **known})
+            whole = self._runner.whole({**values, **known}) if self._quick.takes(given) else None
             if whole is not None:
-                self._quick.note(*whole, values)
+                self._quick.note(*whole, values, known)
         return self._named_results(results)
 
     forward = __call__
