@@ -13,9 +13,9 @@ import pytest
 import whit
 from whit import Tensor, dtypes, nn, onnx
 from whit.errors import ArgumentError, NotSupportedError, ShapeError
-from whit.nn.state.source import open_source
 from whit.onnx.proto import read_model
 from whit.onnx.wire import Wire
+from whit.tensor.source import open_source
 
 pytestmark = pytest.mark.slow
 

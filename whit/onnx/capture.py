@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from whit.config import Context
 from whit.engine.devices.device import Device
 from whit.engine.programs.overlay import current
 from whit.engine.programs.trace import Trace
@@ -58,13 +59,14 @@ def capture(name: str, run: Callable[[], Any], tensors: Sequence[Core]) -> Progr
     def traced() -> list[Tensor]:
         for tensor in tensors:
             trace.entry(tensor)
-        made.append(run())
+        with Context(FROZEN=True):  # results of captured parts never depend on weights that change
+            made.append(run())
         trace.check()
         return take_out(made[0])[1]
 
     results = trace.run(traced)
     template, _ = take_out(made.pop())
-    return Program(capture_trace(trace, tensors, results, device), template)
+    return Program(capture_trace(trace, tensors, results, device, is_pruned=True), template)
 
 
 def forgive() -> None:

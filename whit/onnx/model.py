@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -18,11 +17,12 @@ from whit.engine.devices.device import Device
 from whit.engine.programs.overlay import current
 from whit.errors import ArgumentError, MissingError, NotSupportedError, nearest
 from whit.nn.module import Module
-from whit.nn.state.source import open_source
 from whit.onnx.constants import Constant, Stored
 from whit.onnx.control import FUNCTIONS
+from whit.onnx.early import Early
 from whit.onnx.graph import Builder, Graph, Port
 from whit.onnx.inputs import check
+from whit.onnx.kept import Shelf
 from whit.onnx.operators.registry import find
 from whit.onnx.proto import ModelProto, read_model
 from whit.onnx.quick import Quick
@@ -31,7 +31,9 @@ from whit.onnx.tensors import Store
 from whit.onnx.values import lifted
 from whit.onnx.weights import has_modes, statistics_of, weights_of
 from whit.onnx.wire import Wire
+from whit.records import replace
 from whit.tensor import Tensor
+from whit.tensor.source import open_source
 
 
 class Model(Module):
@@ -50,16 +52,19 @@ class Model(Module):
         self._weights: dict[str, Stored] | None = None  # those that were given away, and may change
         self._statistics: list[str] = []  # the names of those that are no parameters
         self._lock = threading.RLock()  # programs and what is known of them are shared by all calls
-        self._build(lambda stored: None)
+        self._build(lambda stored: None, Shelf(store) if jit else None)
         self._check_operators()
         if not jit:
             self._opened()
 
-    def _build(self, opened: Callable[[Stored], object]) -> None:
-        """The graph, and what runs it."""
-        context = Context(self.device, self._is_captured)
+    def _build(self, opened: Callable[[Stored], object], shelf: Shelf | None = None) -> None:
+        """The graph, and what runs it. Programs are kept as long as the weights are those of the file."""
+        context = Context(self.device, self._is_captured, shelf=shelf)
         builder = Builder(self._proto, self._store, lambda step, known: compute_constant(step, known, context), opened)
+        self._store.read_on_host = None if shelf is None else {}
         self.graph: Graph = builder.main()
+        if shelf is not None:
+            shelf.graph = self.graph
         self._runner = Runner(self.graph, context)
         self._plain = Runner(self.graph, replace(context, is_captured=False))
         self._trained = Runner(self.graph, replace(context, is_captured=False, is_training=True))
@@ -70,6 +75,7 @@ class Model(Module):
             if port.name in self.graph.constants
         }
         self._quick = Quick(self.inputs, self.graph.outputs)
+        self._early = Early(self.graph)
 
     @property
     def inputs(self) -> tuple[Port, ...]:
@@ -143,17 +149,19 @@ class Model(Module):
         given = {**(inputs or {}), **named} if named or inputs is None else inputs
         if self.training:
             return self.traced(given)
-        if type(given) is dict and current() is None:
+        is_plain = current() is None
+        known = self._early(given) if is_plain and isinstance(given, Mapping) else {}
+        if is_plain and type(given) is dict:
             with self._lock:
-                found = self._quick(given)
+                found = self._quick(given, known)
             if found is not None:
                 return found
         values = check(given, self.graph.inputs, self.device, self._defaults)
         with self._lock:
-            results = self._runner(values)
-            whole = self._runner.whole(values) if self._quick.takes(given) else None
+            results = self._runner({**values, **known})
+            whole = self._runner.whole({**values, **known}) if self._quick.takes(given) else None
             if whole is not None:
-                self._quick.note(*whole, values)
+                self._quick.note(*whole, values, known)
         return self._named_results(results)
 
     forward = __call__

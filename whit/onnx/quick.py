@@ -1,8 +1,8 @@
 """Calls of a model that is one program, with arrays of shapes that were seen: without tensors for the inputs.
 
     quick = Quick(ports)
-    quick.note(program, values)         after a call: its inputs, which are tensors by name
-    quick(inputs)                       outputs by name; None if the inputs are others, or the program does not fit
+    quick.note(program, tensors, values, {})    after a call: its inputs, which are tensors by name
+    quick(inputs, {})                   outputs by name; None if the inputs are others, or the program does not fit
 
 The tensors of the first call stay, and are what the program reads: a call copies its arrays into their memory. So what
 is left of a call is that copy, memory for the results, and the program.
@@ -17,17 +17,17 @@ from typing import Any, Final
 import numpy as np
 
 from whit.engine.memory.storage import found_storage
-from whit.ir.interpret import numpy_dtype
 from whit.jit.signature import MISSED
 from whit.onnx import types
 from whit.onnx.capture import Place, Program
 from whit.onnx.graph import Port
+from whit.onnx.tensors import NUMPY
 from whit.records import dataclass
 from whit.runtime.buffer import is_on_host
 from whit.tensor import Tensor
 
 MOST_READY: Final = 32  # kinds of inputs
-Shapes = tuple[tuple[int, ...], ...]
+Key = tuple[tuple[tuple[int, ...], ...], tuple[bytes, ...]]  # shapes of the inputs, and conditions
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +47,10 @@ class Quick:
         self._outputs = tuple(port.name for port in outputs)
         self._wanted = [(port.name, _plain_dtype(port)) for port in inputs]
         self._can_be = all(dtype is not None for _, dtype in self._wanted)
-        self._ready: OrderedDict[Shapes, Ready] = OrderedDict()
+        self._ready: OrderedDict[Key, Ready] = OrderedDict()
 
-    def __call__(self, inputs: Mapping[str, Any]) -> dict[str, Any] | None:
-        """The outputs; None if this call is another one."""
+    def __call__(self, inputs: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any] | None:
+        """The outputs; None if this call is another one. `known` are conditions."""
         if not self._ready or len(inputs) != len(self._wanted):
             return None
         given = []
@@ -59,8 +59,8 @@ class Quick:
             if type(array) is not np.ndarray or array.dtype != dtype:
                 return None
             given.append(array)
-        shapes = tuple([array.shape for array in given])
-        ready = self._ready.get(shapes)
+        key = (tuple([array.shape for array in given]), _truths(known))
+        ready = self._ready.get(key)
         if ready is None:
             return None
         for held, array in zip(ready.arrays, given, strict=True):
@@ -68,7 +68,7 @@ class Quick:
                 held[...] = array
         found = ready.program.replay(ready.tensors, {})
         if found is MISSED:
-            del self._ready[shapes]
+            del self._ready[key]
             return None
         return {name: found[place] for name, place in ready.places}
 
@@ -77,25 +77,38 @@ class Quick:
         wanted = self._wanted if self._can_be and len(inputs) == len(self._wanted) else ()
         return bool(wanted) and all(type(inputs.get(name)) is np.ndarray for name, _ in wanted)
 
-    def note(self, program: Program, arguments: Sequence[Any], values: Mapping[str, Any]) -> None:
+    def note(
+        self, program: Program, arguments: Sequence[Any], values: Mapping[str, Any], known: Mapping[str, Any]
+    ) -> None:
         """The next call with inputs like these is quick, if it can be."""
-        if not _makes_all(program):
-            return
         places = [program.template.get(name) for name in self._outputs]
         tensors = [values[name] for name, _ in self._wanted]
-        if any(type(place) is not Place for place in places) or any(type(t) is not Tensor for t in tensors):
+        if not _makes_all(program) or {type(place) for place in places} != {Place}:
             return
-        read = {id(tensor) for tensor in arguments}
-        if len(read - {id(tensor) for tensor in tensors}):
-            return
-        arrays = tuple([_memory_of(tensor) if id(tensor) in read else None for tensor in tensors])
-        if any(array is None and id(tensor) in read for array, tensor in zip(arrays, tensors, strict=True)):
+        arrays = _memories(tensors, arguments)
+        if arrays is None:
             return
         shapes = tuple([tuple(tensor.shape) for tensor in tensors])
         pairs = tuple((name, place.number) for name, place in zip(self._outputs, places, strict=True))
-        self._ready[shapes] = Ready(program, tuple(arguments), arrays, pairs)
+        self._ready[shapes, _truths(known)] = Ready(program, tuple(arguments), arrays, pairs)
         if len(self._ready) > MOST_READY:
             self._ready.popitem(last=False)
+
+
+def _memories(tensors: Sequence[Any], arguments: Sequence[Any]) -> tuple[Any, ...] | None:
+    """The memory of inputs as arrays, None for one that is no argument; None if there is one without, or if there are
+    other arguments."""
+    read = {id(tensor) for tensor in arguments}
+    if not read <= {id(tensor) for tensor in tensors if type(tensor) is Tensor}:
+        return None
+    found = {id(tensor): _memory_of(tensor) for tensor in tensors if id(tensor) in read}
+    if any(array is None for array in found.values()):
+        return None
+    return tuple([found.get(id(tensor)) for tensor in tensors])
+
+
+def _truths(known: Mapping[str, Any]) -> tuple[bytes, ...]:
+    return tuple([value.tobytes() for value in known.values()]) if known else ()
 
 
 def _plain_dtype(port: Port) -> Any:
@@ -103,8 +116,8 @@ def _plain_dtype(port: Port) -> Any:
     kind = port.type
     if kind.kind != "tensor" or kind.dtype is None or kind.is_complex or kind.element in types.STANDS_FOR:
         return None
-    found = numpy_dtype(kind.dtype)
-    return np.dtype(found) if np.dtype(found).kind in "biuf" else None
+    found = NUMPY.get(kind.element)  # none of ml_dtypes, nor the interpreter's table: they take 15 ms to load
+    return None if found is None else np.dtype(found)
 
 
 def _makes_all(program: Program) -> bool:
@@ -117,4 +130,4 @@ def _memory_of(tensor: Tensor) -> Any:
     buffer = found_storage(tensor.uop)
     if buffer is None or not buffer.writable or not is_on_host(buffer.device) or tensor._family is not None:
         return None
-    return np.frombuffer(buffer.memory(), numpy_dtype(tensor.dtype)).reshape(tuple(tensor.shape))
+    return np.frombuffer(buffer.memory(), tensor.dtype.name).reshape(tuple(tensor.shape))

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Collection, Mapping
+from math import prod
 from typing import Any, Final
 
 import numpy as np
@@ -28,14 +29,19 @@ from whit.onnx import sequences as sequences  # puts its operators into the tabl
 from whit.onnx.capture import ANSWERS, Program, capture, forgive, take_out
 from whit.onnx.constants import Constant, Derived, host_value
 from whit.onnx.graph import Graph, Step
+from whit.onnx.kept import Shelf
 from whit.onnx.modes import MODES
 from whit.onnx.operators.registry import Node, Operator, find
+from whit.onnx.problems import check_results, explained
 from whit.onnx.values import lifted, own_arrays
 from whit.records import dataclass
 from whit.tensor import Tensor
 
 MOST_PARTS: Final = 32  # programs that a graph keeps
+MOST_COUNTS: Final = 64  # numbers of rounds that a graph remembers
 MOST_KEY_ELEMENTS: Final = 1 << 14  # of host values in a signature; with more, steps run by themselves
+
+_CONTROLS: Final = {("", "If"): 1, ("", "Loop"): 2}  # how many inputs say what runs
 
 Values = dict[str, Any]
 
@@ -62,19 +68,21 @@ class Live(dict[str, Any]):
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What all graphs of a model share: where it runs, and whether it is captured."""
+    """What all graphs of a model share: where it runs, whether it is captured, and where programs are kept."""
 
     device: str
     is_captured: bool
     is_training: bool = False
+    shelf: Shelf | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Steps up to `stop`: as one program, or one by one."""
+    """Steps up to `stop`: as one program, or one by one. `asks`: values that the host has to know to go on."""
 
     stop: int
     program: Program | None
+    asks: tuple[str, ...] = ()
 
 
 class Runner:
@@ -84,10 +92,12 @@ class Runner:
         self.graph = graph
         self.context = context
         self.parts: OrderedDict[Any, Part] = OrderedDict()
-        self.captures = 0  # that were made, for tests and reports
+        self.captures = 0  # that were made or found on disk, for tests and reports
+        self._misfits: set[Any] = set()  # keys of programs that did not fit when they ran: they are not looked for
         self._inner: dict[int, Runner] = {}  # of subgraphs, by id; the graph keeps them alive
         self._operators: dict[tuple[str, str, int], Operator] = {}
         self._at = 0  # the step that runs
+        self._counts: OrderedDict[Any, None] = OrderedDict()  # of rounds, that loops had
         self._gone = 0  # parts that were let go since caches were emptied
 
     def __call__(self, values: Mapping[str, Any], is_plain: bool = False) -> list[Any]:
@@ -140,11 +150,13 @@ class Runner:
             arguments, key = self._signature(live, position)
             part = None if key is None else self.parts.get(key)
             if part is None:
-                part = self._new_part(live, position, key is not None, arguments)
+                part = self._new_part(live, position, key, arguments)
                 if key is not None:
                     self._keep(key, part)
             elif len(self.parts) > 1:
                 self.parts.move_to_end(key)
+            if part.asks and self._is_told(live, position, part.asks):
+                continue
             if part.program is None:
                 self._run(live, position, part.stop)
                 self._settle(live)
@@ -152,10 +164,24 @@ class Runner:
                 made = part.program(arguments.tensors)
                 if made is None:  # two arguments share memory now, or a weight has another shape
                     del self.parts[key]
+                    self._misfits.add(key)
                     continue
                 live.update(made)
                 self._drop(live, part.stop)
             position = part.stop
+
+    def _is_told(self, live: Live, position: int, names: tuple[str, ...]) -> bool:
+        """Reads the values that a choice or a loop depends on, so that what follows is captured for them. Not for a
+        number of rounds that was never asked for before: it may be another one each time."""
+        read = {name: live[name].numpy() for name in names}
+        counts = (position, *(value.tobytes() for value in read.values()))
+        if self.graph.steps[position].node.op_type == "Loop" and counts not in self._counts:
+            self._counts[counts] = None
+            if len(self._counts) > MOST_COUNTS:
+                self._counts.popitem(last=False)
+            return False
+        live.update(read)
+        return True
 
     def _keep(self, key: Any, part: Part) -> None:
         self.parts[key] = part
@@ -176,17 +202,41 @@ class Runner:
                 parts.append((name, _key_of(value, arguments, name, budget)))
         return arguments, (tuple(parts) if budget[0] >= 0 else None)
 
-    def _new_part(self, live: Live, position: int, can_capture: bool, arguments: Arguments) -> Part:
+    def _new_part(self, live: Live, position: int, key: Any, arguments: Arguments) -> Part:
+        """The longest part from a position on that can be captured: found on disk, or made and kept there."""
+        if key is None:
+            return Part(position + 1, None)
+        shelf = self.context.shelf
+        shelf_key = None if shelf is None else shelf.key(self.graph.number, key, self.context.device)
+        if shelf is None or shelf_key is None:
+            return self._captured_part(live, position, arguments)
+        found = None if key in self._misfits else shelf.find(shelf_key, self.context.device)
+        if found is not None:
+            self.captures += 1
+            return Part(*found)
+        part = self._captured_part(live, position, arguments)
+        if part.program is not None:
+            shelf.keep(shelf_key, part.stop, part.program)
+        return part
+
+    def _captured_part(self, live: Live, position: int, arguments: Arguments) -> Part:
         """The longest part from a position on that can be captured."""
         stop = len(self.graph.steps)
-        if not can_capture:
-            return Part(position + 1, None)
         self._load(live, position, stop)
         self._at = position
         try:
             return self._captured(live.copy(), position, arguments.tensors)
         except ANSWERS:
-            return Part(max(self._at, position + 1), None)  # the steps up to there are fine, their program is not
+            if self._at > position:
+                return Part(self._at, None)  # the steps up to there are fine, their program is not
+            return Part(position + 1, None, self._asks(live, position))
+
+    def _asks(self, live: Live, position: int) -> tuple[str, ...]:
+        """The names of numbers in tensors that a step depends on: a condition, how often."""
+        step = self.graph.steps[position]
+        count = _CONTROLS.get((step.node.domain, step.node.op_type), 0)
+        tensors = {name: live[name] for name in step.inputs[:count] if name}
+        return tuple(name for name, x in tensors.items() if isinstance(x, Tensor) and prod(x.shape) == 1)
 
     def _captured(self, live: Live, position: int, tensors: list[Any]) -> Part:
         """The steps from a position on as a program, up to the first one that cannot be a part of it; an error if that
@@ -255,8 +305,12 @@ class Runner:
                 raise
             finally:
                 places.leave(place)
+            if len(results) < len(step.outputs):
+                check_results(
+                    step.node, len(results), [name for name in step.outputs[len(results) :] if name in last_use]
+                )
             for name, value in zip(step.outputs, results, strict=False):
-                if name:
+                if name and name not in live:  # a condition may be known before
                     live[name] = value
             if not is_traced and not is_kept:
                 for name in step.reads():
@@ -264,7 +318,15 @@ class Runner:
                         live.pop(name, None)
 
     def step(self, step: Step, live: Values) -> tuple[Any, ...]:
-        """The outputs of one step."""
+        """The outputs of one step; an error of ours, whatever goes wrong."""
+        try:
+            return self._step(step, live)
+        except JitError:
+            raise
+        except Exception as error:
+            raise explained(error, step.node, [live.get(name) for name in step.inputs])  # noqa: B904
+
+    def _step(self, step: Step, live: Values) -> tuple[Any, ...]:
         given = [live[name] if name else None for name in step.inputs]
         if step.body is not None:
             names = [port.name for port in step.body.inputs]
@@ -327,7 +389,7 @@ def _key_of(value: Any, arguments: Arguments, name: str, budget: list[int]) -> A
         data = tuple(value.reshape(-1).tolist()) if value.dtype.kind == "O" else value.tobytes()
         return (value.dtype.str, value.shape, data)
     if isinstance(value, Constant):
-        return id(value)
+        return (Constant, value.number)
     if isinstance(value, list):
         budget[0] -= len(value)
         return (list, *[_key_of(part, arguments, name, budget) for part in value])
@@ -349,6 +411,8 @@ def _on_host(given: list[Any]) -> list[Any] | None:
 
 def _is_weight(array: Any) -> bool:
     """Whether a small array is kept as a tensor; others become parts of kernels, or are made where they are used."""
+    if array.dtype.itemsize == 1 and array.dtype.kind in "iu":
+        return bool(array.ndim > 1)
     return array.dtype.kind not in "biuOUS" and array.size > 1
 
 

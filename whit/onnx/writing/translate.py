@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from whit.dtype import DType, dtypes, encode
+from whit.engine.realize.many_sizes import expecting_sizes
 from whit.engine.report.launch_names import made
 from whit.errors import NotSupportedError
 from whit.ir import ops
@@ -227,7 +228,8 @@ class Translator:
         element = self.element(node)
         if node.op is ops.CONST:
             return self.sheet.tensor(element, (), _bytes_of(dtype, node.arg), name)
-        tensor = Tensor._make(node).cast(dtype).contiguous().realize()
+        with expecting_sizes():  # as many as the model has weights
+            tensor = Tensor._make(node).cast(dtype).contiguous().realize()
         return self.sheet.tensor(element, tensor.shape, tensor.data(), name)
 
 

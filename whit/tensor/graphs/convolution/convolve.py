@@ -31,6 +31,7 @@ from whit.tensor.graphs.convolution.channels_last import (
     summed_weight,
 )
 from whit.tensor.graphs.convolution.fold_taps import Folding, folds
+from whit.tensor.graphs.convolution.kept_weights import by_kept_weights, has_kept_form, spread_by_kept_weights
 from whit.tensor.graphs.convolution.sliding import windows
 from whit.transform import FORMULAS, Form, derivative
 
@@ -61,6 +62,12 @@ class Sliding:
         """Whether every pixel is multiplied by itself: a product of matrices."""
         return {*self.kernel, *self.stride} == {1} and not any(map(any, self.padding))
 
+    @property
+    def is_side_by_side(self) -> bool:
+        """Whether windows fill the input, and each element is in one."""
+        whole = tuple(o * k for o, k in zip(self.outputs, self.kernel, strict=True))
+        return self.stride == self.kernel and self.sizes == whole and {*self.dilation} == {1} and self.groups == 1
+
 
 Rule = Callable[[Sliding, UOp, UOp, UOp, UOp], tuple[UOp, UOp]]
 
@@ -79,8 +86,10 @@ def _known(value: UOp, name: str, slide: Sliding, rule: Rule, *operands: UOp) ->
 
 def convolve(x: UOp, w: UOp, slide: Sliding) -> UOp:
     """(batch, in, *space) with (out, in / groups, *window) -> (batch, out, *space)."""
-    total = _by_winograd(x, w, slide)
     count = len(slide.kernel)
+    if slide.forms.keeps_weights and has_kept_form(x, w, slide):
+        return _known(by_kept_weights(x, w, slide), "convolution", slide, _of_convolution, x, w)
+    total = _by_winograd(x, w, slide)
     if total is None and slide.forms.channels_last and slide.groups == 1:
         total = _by_pixels(x, w, slide)
     if total is None:
@@ -191,6 +200,8 @@ def gradient_of_input(dy: UOp, w: UOp, slide: Sliding) -> UOp:
     """What the input gets: (batch, in, *space)."""
     if any(s > 1 and d > 1 for s, d in zip(slide.stride, slide.dilation, strict=True)):
         total = _by_zeros(dy, w, slide)
+    elif slide.forms.keeps_weights and has_kept_form(dy, w, slide) and slide.is_side_by_side:
+        total = spread_by_kept_weights(dy, w, slide)
     else:
         total = _by_residues(dy, w, slide)
     return _known(total, "input gradient of convolution", slide, _of_input_gradient, dy, w)
