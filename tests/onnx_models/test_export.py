@@ -61,10 +61,10 @@ def same(wanted: list[Any], found: list[Any]) -> None:
         np.testing.assert_allclose(other, one, rtol=1e-4, atol=1e-5)
 
 
-def in_runtime(data: bytes, named: dict[str, Any]) -> list[Any]:
+def in_runtime(data: bytes | Path, named: dict[str, Any]) -> list[Any]:
     checker = pytest.importorskip("onnx.checker")
     runtime = pytest.importorskip("onnxruntime")
-    checker.check_model(data, full_check=True)
+    checker.check_model(data if isinstance(data, bytes) else str(data), full_check=True)
     found: list[Any] = runtime.InferenceSession(data, providers=["CPUExecutionProvider"]).run(None, named)
     return found
 

@@ -16,9 +16,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from whit.errors import ArgumentError
 from whit.onnx import types
 from whit.onnx.operators.registry import as_tensor
-from whit.onnx.proto import TensorProto
+from whit.onnx.proto import SparseTensorProto, TensorProto
 from whit.onnx.tensors import Array, Store
 from whit.onnx.values import untraced
 from whit.tensor import Tensor
@@ -38,7 +39,7 @@ class Constant:
     """A value that is the same in all runs. `element` is the number of its type, 0 where it is not known; `is_data`
     says whether it depends on large data of the file."""
 
-    __slots__ = ("_array", "_store", "_tensors", "element", "is_data", "name", "number")
+    __slots__ = ("_array", "_store", "_tensors", "element", "is_data", "is_open", "name", "number")
 
     def __init__(self, store: Store, name: str, element: int, is_data: bool) -> None:
         self.name = name
@@ -46,6 +47,7 @@ class Constant:
         self.is_data = is_data
         self.number = store.new_number()
         self._store = store
+        self.is_open = False
         self._array: Array | None = None
         self._tensors: dict[str, Tensor] = {}
 
@@ -80,15 +82,14 @@ class Constant:
 
 
 class Stored(Constant):
-    """A tensor of the file. `is_open`: it was given away as a weight, and may change at any time."""
+    """A tensor of the file. If `is_open`, it was given away as a weight, and may change at any time."""
 
-    __slots__ = ("_now", "_proto", "is_open", "shape")
+    __slots__ = ("_now", "_proto", "shape")
 
     def __init__(self, store: Store, proto: TensorProto) -> None:
         super().__init__(store, proto.name, proto.data_type, store.leave_out(proto))
         self._proto = proto
         self._now: Tensor | None = None  # what it is instead of what the file says
-        self.is_open = False
         self.shape = store.shape(proto)
 
     @property
@@ -127,6 +128,28 @@ class Stored(Constant):
 
     def _make_tensor(self, device: str) -> Tensor:
         return self._store.tensor(self._proto, device) if self._now is None else self._now.to(device).realize()
+
+
+class Sparse(Constant):
+    """A tensor of the file of which the elements that are not 0 are written down; it is dense once somebody asks."""
+
+    __slots__ = ("_proto", "shape")
+
+    def __init__(self, store: Store, proto: SparseTensorProto) -> None:
+        super().__init__(store, proto.values.name, proto.values.data_type, False)
+        self._proto = proto
+        self.shape = store.dense_shape(proto)
+
+    def is_small(self) -> bool:
+        """Whether the host computes with it."""
+        return is_small("f", prod(self.shape))
+
+    def _make_array(self) -> Array:
+        return self._store.dense(self._proto)
+
+    def _make_tensor(self, device: str) -> Tensor:
+        found: Tensor = as_tensor(self.array(), device).to(device).realize()
+        return found
 
 
 class Given(Constant):
@@ -169,19 +192,35 @@ class Derived(Constant):
         self._value: Any = None
 
     def value(self) -> Any:
-        """Whatever it is: a sequence, too."""
+        """Whatever it is: a sequence, too. What it is computed of comes first: chains of constants may be long."""
+        waiting = [self]
+        while waiting:
+            missing = [s for s in waiting[-1].sources if isinstance(s, Derived) and s._compute is not None]
+            if missing:
+                waiting += missing
+            else:
+                waiting.pop()._settle()
+        return self._value
+
+    def _settle(self) -> None:
         compute = self._compute
         if compute is not None:
 
             def computed() -> Any:
-                value = compute()[self._output]
+                results = compute()
+                if self._output >= len(results):
+                    raise ArgumentError(
+                        f'onnx: nothing makes "{self.name}"',
+                        f"its node has {len(results)} outputs",
+                        "The model is wrong.",
+                    )
+                value = results[self._output]
                 return value.realize() if isinstance(value, Tensor) else value
 
             self._value = untraced(computed)
             self._compute = None
             if self.is_data and not isinstance(self._value, Tensor):
                 self._store.note_read(self.number, self._value if isinstance(self._value, np.ndarray) else None)
-        return self._value
 
     def is_small(self) -> bool:
         """Whether the host has it: a value that a device computed stays there."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -32,6 +31,7 @@ from whit.onnx.tensors import Store
 from whit.onnx.values import lifted
 from whit.onnx.weights import has_modes, statistics_of, weights_of
 from whit.onnx.wire import Wire
+from whit.records import replace
 from whit.tensor import Tensor
 from whit.tensor.source import open_source
 

@@ -32,6 +32,7 @@ from whit.onnx.graph import Graph, Step
 from whit.onnx.kept import Shelf
 from whit.onnx.modes import MODES
 from whit.onnx.operators.registry import Node, Operator, find
+from whit.onnx.problems import check_results, explained
 from whit.onnx.values import lifted, own_arrays
 from whit.records import dataclass
 from whit.tensor import Tensor
@@ -296,7 +297,7 @@ class Runner:
             try:
                 results = self.step(step, live)
                 if any(isinstance(value, Tensor) for value in results):
-                    places.note(step, map(live.get, step.inputs))
+                    places.note(step, [live[name] for name in step.inputs if name])
             except JitError:
                 raise
             except Exception as error:
@@ -304,6 +305,10 @@ class Runner:
                 raise
             finally:
                 places.leave(place)
+            if len(results) < len(step.outputs):
+                check_results(
+                    step.node, len(results), [name for name in step.outputs[len(results) :] if name in last_use]
+                )
             for name, value in zip(step.outputs, results, strict=False):
                 if name and name not in live:  # a condition may be known before
                     live[name] = value
@@ -313,7 +318,15 @@ class Runner:
                         live.pop(name, None)
 
     def step(self, step: Step, live: Values) -> tuple[Any, ...]:
-        """The outputs of one step."""
+        """The outputs of one step; an error of ours, whatever goes wrong."""
+        try:
+            return self._step(step, live)
+        except JitError:
+            raise
+        except Exception as error:
+            raise explained(error, step.node, [live.get(name) for name in step.inputs])  # noqa: B904
+
+    def _step(self, step: Step, live: Values) -> tuple[Any, ...]:
         given = [live[name] if name else None for name in step.inputs]
         if step.body is not None:
             names = [port.name for port in step.body.inputs]
@@ -398,6 +411,8 @@ def _on_host(given: list[Any]) -> list[Any] | None:
 
 def _is_weight(array: Any) -> bool:
     """Whether a small array is kept as a tensor; others become parts of kernels, or are made where they are used."""
+    if array.dtype.itemsize == 1 and array.dtype.kind in "iu":
+        return bool(array.ndim > 1)
     return array.dtype.kind not in "biuOUS" and array.size > 1
 
 

@@ -149,12 +149,17 @@ class Store:
         source, start, size = raw
         return standing_for(self._of_bytes(proto, source, start, size, shape), proto.data_type)
 
-    def dense(self, proto: SparseTensorProto) -> Array:
-        """A sparse tensor as a dense array."""
-        values = self.array(proto.values)
+    def dense_shape(self, proto: SparseTensorProto) -> tuple[int, ...]:
+        """The shape of a sparse tensor, which is not too large."""
         shape = checked_shape(self._wire.source, proto.values.name, proto.dims)
         if prod(shape) > MOST_SPARSE_ELEMENTS:
             raise self._error(f'the sparse tensor "{proto.values.name}" is too large', f"{shape}")
+        return shape
+
+    def dense(self, proto: SparseTensorProto) -> Array:
+        """A sparse tensor as a dense array."""
+        shape = self.dense_shape(proto)
+        values = self.array(proto.values)
         places = self.array(proto.indices).astype(np.int64)
         result = np.zeros(shape, values.dtype)
         limits = np.array(shape if places.ndim == 2 else [prod(shape)])

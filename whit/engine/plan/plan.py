@@ -105,13 +105,7 @@ def make_plan(linear: UOp, slots: int, offsets: Sequence[int] | None = None) -> 
                 params[memory.arg.slot] = memory
             else:
                 lives.setdefault(memory, [number, number])[1] = number
-    if offsets is None:
-        temporaries = _placed(lives, taken_over(linear, lives))
-    else:
-        temporaries = [
-            Temporary(node, nbytes_of(node.dtype, node.shape), first, last, offset)
-            for (node, (first, last)), offset in zip(lives.items(), offsets, strict=True)
-        ]
+    temporaries = _placed(lives, taken_over(linear, lives)) if offsets is None else _placed_at(lives, offsets)
     where = {temporary.node: slots + i for i, temporary in enumerate(temporaries)}
     parts: dict[tuple[int, int], int] = {}
     steps = []
@@ -228,6 +222,14 @@ def memories_of(call: UOp) -> list[tuple[UOp, int]]:
             )
         found.append(part)
     return found
+
+
+def _placed_at(lives: dict[UOp, list[int]], offsets: Sequence[int]) -> list[Temporary]:
+    """The temporaries where an equal plan has them."""
+    return [
+        Temporary(node, nbytes_of(node.dtype, node.shape), first, last, offset)
+        for (node, (first, last)), offset in zip(lives.items(), offsets, strict=True)
+    ]
 
 
 def place_temporaries(temporaries: Iterable[Temporary]) -> list[Temporary]:

@@ -9,6 +9,8 @@ import numpy
 
 from whit.dtype import dtypes
 from whit.errors import ArgumentError
+from whit.onnx.operators.byte_products import float_convolution
+from whit.onnx.operators.origins import origin
 from whit.onnx.operators.registry import Node, Value, host_int_list, operator
 from whit.onnx.operators.windows import Window, pad_pairs, per_axis, window_of
 from whit.tensor import Tensor
@@ -29,8 +31,11 @@ def convolve(node: Node, x: Tensor, weight: Tensor, bias: Tensor | None = None) 
 
 @operator("Conv", since=(1, 11, 22))
 def conv(node: Node, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """(batch, in, *space) with (out, in / group, *kernel)."""
-    return convolve(node, x, weight, bias)
+    """(batch, in, *space) with (out, in / group, *kernel). Of bytes where both stand for them."""
+    found = float_convolution(window_of(node, x.shape[2:], weight.shape[2:]), origin(x), origin(weight))
+    if found is None:
+        return convolve(node, x, weight, bias)
+    return found if bias is None else found + bias.reshape((1, -1, 1, 1))
 
 
 def _transposed_pads(node: Node, space: tuple[int, ...], window: Window) -> list[tuple[int, int]]:

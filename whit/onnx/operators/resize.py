@@ -12,11 +12,13 @@ from typing import Any, Final
 import numpy
 
 from whit.dtype import dtypes
+from whit.errors import ArgumentError
 from whit.onnx.operators.registry import Node, Value, host_float_list, host_int_list, operator, positive_axes
 from whit.records import dataclass
 from whit.tensor import Tensor
 
 Array = numpy.ndarray[Any, Any]
+MOST_SIZE: Final = 1 << 28  # of an axis: the positions of each are worked out on the host
 MOST_TAPS: Final = 8  # more positions than that are a product with a matrix
 
 
@@ -144,6 +146,13 @@ def _axes(node: Node, space: list[int], roi: Value, scales: list[float], sizes: 
     else:
         wanted = [n * (e - b) * s for n, b, e, s in zip(space, begins, ends, scales, strict=True)]
         outputs = [math.floor(n) for n in wanted]
+    are_scales = sizes is not None or all(0 < scale < math.inf for scale in scales)
+    if not are_scales or any(not 0 <= size <= MOST_SIZE for size in outputs):
+        raise ArgumentError(
+            f"onnx: {node} makes {space} as large as {outputs}",
+            f"by the scales {scales}",
+            f"Scales are above 0, and sizes from 0 to {MOST_SIZE}: the model is wrong, or an input is.",
+        )
     rows = zip(space, outputs, scales, wanted, begins, ends, strict=True)
     return [Axis(n, o, s, w, b, e) for n, o, s, w, b, e in rows]
 
