@@ -348,6 +348,9 @@ CACHE = ContextVar(
     "CACHE", 1, "What is kept on disk and found again. 0: nothing. 1: schedules and compiled kernels. 2: kernels alone."
 )
 CACHE_DIR = ContextVar("CACHE_DIR", "", "Where they are kept. Empty: the user's cache folder.")
+COMPILERS = ContextVar(
+    "COMPILERS", -1, "Processes that compile kernels, where there are many. -1: one for each core. 0: this one alone."
+)
 DEBUG = ContextVar("DEBUG", 0, "How much is printed about what runs. 0: nothing.")
 PROFILE = ContextVar(
     "PROFILE",

@@ -18,6 +18,7 @@ from whit.tensor.core import storable, whole
 from whit.tensor.methods.convolution.pooling import check_fits, each, paddings
 from whit.tensor.methods.readings import two_readings
 from whit.tensor.methods.reduction.reduce import sum_dtype
+from whit.tensor.told import told
 from whit.tensor.topic import Topic
 
 MOST_CUT_OFF = -(2**31)  # positions of an axis, as negative padding
@@ -85,7 +86,10 @@ class Convolutions(Topic):
         slide = Sliding(steps, gaps, groups, tuple(left.shape[2:]), tuple(kernel), tuple(pads), fewer, forms)
         total = convolve(left.uop.cast(wide), right.uop.cast(wide), slide)
         result = self._wrap(total.cast(narrow) if narrow.is_float or dtype is not None else total)
-        return result if offset is None else result + offset.reshape((1, outputs, *(1,) * count))
+        if offset is None:
+            return result
+        said = {"groups": groups, "stride": steps, "dilation": gaps, "padding": pads, "kernel": kernel}
+        return told("conv", result + offset.reshape((1, outputs, *(1,) * count)), left, kernels, offset, **said)
 
     def _bias(self, name: str, bias: Any, outputs: int) -> Self | None:
         """One number for each output channel."""
@@ -142,15 +146,18 @@ class Convolutions(Topic):
             )
         ends = zip(self.shape[2:], steps, gaps, kernel, pads, more, strict=True)
         sizes = tuple([(n - 1) * s - sum(p) + d * (k - 1) + 1 + extra for n, s, d, k, p, extra in ends])
+        said = {"groups": groups, "stride": steps, "dilation": gaps, "padding": pads, "output_padding": more}
         if self._is_gathered(kernels, sizes, steps, pads):
             result = self._by_residues(kernels, sizes, steps, gaps, groups, pads)
-            return result if bias is None else result + bias.reshape((1, part * groups, *(1,) * count))
+            result = result if bias is None else result + bias.reshape((1, part * groups, *(1,) * count))
+            return told("conv_transpose", result, self, kernels, bias, **said)
         flipped = kernels.reshape((groups, inputs // groups, part, *kernel)).transpose(1, 2)
         flipped = flipped.reshape((groups * part, inputs // groups, *kernel)).flip(tuple(range(2, 2 + count)))
         reach = [d * (k - 1) for k, d in zip(kernel, gaps, strict=True)]
         around = [(r - before, r - after + extra) for r, (before, after), extra in zip(reach, pads, more, strict=True)]
         spread = self._spread_out(steps).pad([(0, 0), (0, 0), *around])
-        return spread.conv2d(flipped, bias, groups=groups, dilation=gaps)
+        result = spread.conv2d(flipped, bias, groups=groups, dilation=gaps)
+        return told("conv_transpose", result, self, kernels, bias, **said)
 
     def _by_residues(
         self,

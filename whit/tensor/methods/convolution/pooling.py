@@ -18,6 +18,7 @@ from whit.tensor.graphs.convolution.sliding import windows
 from whit.tensor.graphs.softmax import reduced
 from whit.tensor.methods.readings import two_readings
 from whit.tensor.methods.reduction.reduce import sum_dtype
+from whit.tensor.told import told
 from whit.tensor.topic import Topic
 
 Pads = list[tuple[int, int]]
@@ -144,7 +145,8 @@ class Pooling(Topic):
         both = [(before, after + more) for (before, after), (_, more) in zip(pads, extra, strict=True)]
         total = _pooled(_padded(x, both), kernel, steps, gaps, ops.ADD)
         if not any(more for _, more in extra) and (count_include_pad or not any(map(sum, pads))):
-            return self._wrap((total / float(prod(kernel))).cast(least_upper_float(self.uop.dtype)))
+            mean = self._wrap((total / float(prod(kernel))).cast(least_upper_float(self.uop.dtype)))
+            return told("avg_pool", mean, self, kernel=kernel, stride=steps, dilation=gaps, padding=pads)
         number = UOp.const(dtypes.weakint, 1)
         outputs = total.shape[lead:]
         for i, (n, o) in enumerate(zip(self.shape[lead:], outputs, strict=True)):
