@@ -328,13 +328,7 @@ def _lanes_of_stores(
     if best is None or size_of(best) < 2 or scores[best] <= -4 * len(body.src):
         return
     width = widths[best]
-    whole = _read_along(strategy, found[0], best, free, width) if size_of(best) in STRIDES and not ordered else None
-    if whole is not None:
-        strategy.lanes[whole], strategy.unroll[best] = width, size_of(best)
-        strategy.order = [*(r for r in strategy.order if r not in (whole, best)), whole, best]
-        strategy.reasons.append(
-            f"lanes along output {whole.arg.name}, all {size_of(best)} of {best.arg.name} beside it"
-        )
+    if not ordered and _stores_runs(strategy, found[0], best, free, width):
         return
     strategy.lanes[best] = min(width, _power_below(size_of(best)))
     across = _transposed(strategy, found[0], best, free, width)
@@ -398,16 +392,22 @@ def _lanes_of_scan(
     strategy.reasons.append(f"lanes along output {best.arg.name}, {strategy.unroll[best]} scans of vectors at a time")
 
 
-def _read_along(
+def _stores_runs(
     strategy: LoopStrategy, region: Region, best: UOp, free: dict[UOp, frozenset[UOp]], width: int
-) -> UOp | None:
-    """The output range along which everything is read that moves along a few results, as colours of a picture do that
-    becomes one with channels last: whole runs are stored then (`interleave`)."""
+) -> bool:
+    """Lanes along another range than that of a few results beside each other, if everything that moves along these is
+    read along it: colours of a picture that comes to lie with channels last are stored by whole runs (`interleave`)."""
     moving = [load.src[1] for load in region.loads if best in free[load]]
-    for r in strategy.order if moving else ():
-        if r is not best and size_of(r) >= width and all(stride(place, r, free) == 1 for place in moving):
-            return r
-    return None
+    if size_of(best) not in STRIDES or not moving:
+        return False
+    long = (r for r in strategy.order if r is not best and size_of(r) >= width)
+    whole = next((r for r in long if all(stride(place, r, free) == 1 for place in moving)), None)
+    if whole is None:
+        return False
+    strategy.lanes[whole], strategy.unroll[best] = width, size_of(best)
+    strategy.order = [*(r for r in strategy.order if r not in (whole, best)), whole, best]
+    strategy.reasons.append(f"lanes along output {whole.arg.name}, all {size_of(best)} of {best.arg.name} beside it")
+    return True
 
 
 def _transposed(
