@@ -322,10 +322,8 @@ def _lanes_of_stores(
 ) -> None:
     """Lanes along an output range that no vectorised reduction depends on, and that need not run in order."""
     blocked = _around_loops(strategy.order, body, found, free) | set(ordered)
-    allowed = [r for r in strategy.order if r in widths and r not in blocked]
-    scores = {r: _score(body, found[0], r, free, is_output=True) for r in allowed}
-    best = max(scores, key=lambda r: (scores[r], strategy.order.index(r)), default=None)
-    if best is None or size_of(best) < 2 or scores[best] <= -4 * len(body.src):
+    best = _best_of_stores([r for r in strategy.order if r in widths and r not in blocked], body, found[0], free)
+    if best is None:
         return
     width = widths[best]
     if not ordered and _stores_runs(strategy, found[0], best, free, width):
@@ -341,6 +339,14 @@ def _lanes_of_stores(
         strategy.order = _as_read(strategy.order, found[0], free)
     strategy.unroll[best] = _vectors_at_once(size_of(best) // width, found[0].nodes, cores if ordered else None)
     strategy.reasons.append(f"lanes along output {best.arg.name}, {strategy.unroll[best]} vectors at a time")
+
+
+def _best_of_stores(allowed: list[UOp], body: UOp, region: Region, free: dict[UOp, frozenset[UOp]]) -> UOp | None:
+    """The range that suits lanes best, the innermost of equals; None if none does."""
+    scores = {r: _score(body, region, r, free, is_output=True) for r in allowed}
+    best = max(scores, key=lambda r: (scores[r], allowed.index(r)), default=None)
+    is_bad = best is None or size_of(best) < 2 or scores[best] <= -4 * len(body.src)
+    return None if is_bad else best
 
 
 def _around_loops(order: list[UOp], body: UOp, found: list[Region], free: dict[UOp, frozenset[UOp]]) -> frozenset[UOp]:
