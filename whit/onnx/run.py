@@ -20,6 +20,7 @@ from typing import Any, Final
 import numpy as np
 
 from whit.cache import clear_caches
+from whit.engine.compile.compile import prepare_compilers, using_compilers
 from whit.engine.programs.overlay import current
 from whit.engine.realize.many_sizes import expecting_sizes
 from whit.errors import JitError
@@ -38,6 +39,7 @@ from whit.records import dataclass
 from whit.tensor import Tensor
 
 MOST_PARTS: Final = 32  # programs that a graph keeps
+NODES_A_STEP: Final = 6  # of the graph that is compiled, about
 MOST_COUNTS: Final = 64  # numbers of rounds that a graph remembers
 MOST_KEY_ELEMENTS: Final = 1 << 14  # of host values in a signature; with more, steps run by themselves
 
@@ -214,7 +216,9 @@ class Runner:
         if found is not None:
             self.captures += 1
             return Part(*found)
-        part = self._captured_part(live, position, arguments)
+        with using_compilers():
+            prepare_compilers(NODES_A_STEP * (len(self.graph.steps) - position), self.context.device)
+            part = self._captured_part(live, position, arguments)
         if part.program is not None:
             shelf.keep(shelf_key, part.stop, part.program)
         return part
