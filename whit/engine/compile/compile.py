@@ -19,7 +19,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from whit.cache import register_cache
+from whit.cache import RecentlyUsed, register_cache
 from whit.config import BEAM, COMPILERS, DEBUG, NOOPT, TF32, THREADS
 from whit.engine.compile import disk_cache
 from whit.engine.compile.progress import note_kernels
@@ -62,12 +62,12 @@ class CompiledKernel:
     graph: UOp | None = None  # the FUNCTION that it was made of
 
 
-_kernels: dict[tuple[Any, ...], CompiledKernel] = {}
+MOST_KERNELS = 4096  # that nobody uses now, or uses again soon
+_kernels: RecentlyUsed[tuple[Any, ...], CompiledKernel] = RecentlyUsed("engine.kernels", MOST_KERNELS)
 _helpers: dict[str, bytes] = {}  # machine code of whit itself, by name
 register_cache(_helpers.clear, "engine.helpers")
 _uses = 0  # how many wait for processes that compile
 _lock = threading.RLock()
-register_cache(_kernels.clear, "engine.kernels")
 
 
 def get_kernel(function: UOp, target: Target, link: bool = True) -> CompiledKernel:
