@@ -457,7 +457,7 @@ def _in_order(nodes: tuple[NodeProto, ...], own: frozenset[str], made: set[str],
     """Nodes after those whose results they read; most files have them so already."""
     ready = set(own)
     for node in nodes:
-        if any(read in made and read not in ready for read in _reads(node)):
+        if any(read in made and read not in ready for read in reads_of(node)):
             return _sorted(nodes, name)
         ready.update(node.outputs)
     return nodes
@@ -465,7 +465,7 @@ def _in_order(nodes: tuple[NodeProto, ...], own: frozenset[str], made: set[str],
 
 def _sorted(nodes: tuple[NodeProto, ...], name: str) -> list[NodeProto]:
     maker = {output: number for number, node in enumerate(nodes) for output in node.outputs}
-    waiting = [{maker[read] for read in maker.keys() & set(_reads(node))} for node in nodes]
+    waiting = [{maker[read] for read in maker.keys() & set(reads_of(node))} for node in nodes]
     readers = _readers(waiting)
     ready = [number for number, makers in enumerate(waiting) if not makers]
     for number in ready:  # grows while it is walked
@@ -491,7 +491,7 @@ def _readers(waiting: list[set[int]]) -> dict[int, list[int]]:
     return found
 
 
-def _reads(node: NodeProto) -> list[str]:
+def reads_of(node: NodeProto) -> list[str]:
     """The names that a node needs, with those that its subgraphs read from around them."""
     found = [name for name in node.inputs if name]
     graphs = [graph for a in node.attributes for graph in (*a.graphs, a.g) if graph is not None]

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from whit.cache import RecentlyUsed
 from whit.config import CHECK_PLAN, DEBUG, settings_key
 from whit.dtype import encode
+from whit.engine.compile.compile import let_go_of_compilers, prepare_compilers
 from whit.engine.compile.progress import Compiling
 from whit.engine.compile.schedules import find_or_make
 from whit.engine.devices.device import Device
@@ -34,6 +35,7 @@ from whit.engine.report.show import show_graph, show_stored
 from whit.engine.report.why_stored import WhyStored
 from whit.errors import BackendError, UserError
 from whit.ir import ops
+from whit.ir.graph import topological
 from whit.ir.uop import UOp
 from whit.recording import hooks
 from whit.runtime.buffer import Buffer, has_memory, is_on_host
@@ -100,6 +102,8 @@ def _load(graph: Parametrised, device: str) -> Any:
             raise
         except Exception as error:
             raise explain_failure(graph.graph, device, error) from error
+        finally:
+            let_go_of_compilers()
         _plans[key] = loaded
         return loaded
 
@@ -110,6 +114,7 @@ def load_check(name: str) -> Any:
 
 
 def _scheduled(graph: UOp, device: str) -> UOp:
+    prepare_compilers(len(topological((graph,))), device)
     traced = Traced() if watched else None
     why = WhyStored() if DEBUG >= 3 else None
     linear = load_scheduler(device, traced, None if why is None else why.observe)(graph)
