@@ -10,9 +10,9 @@ import pytest
 from onnx_models.test_export import HAS_RUNTIME, check, in_runtime, kinds, normal, same
 from whit import Tensor, nn, onnx
 from whit.errors import ArgumentError
-from whit.nn.state.source import open_source
 from whit.onnx.proto import read_model
 from whit.onnx.wire import Wire
+from whit.tensor.source import open_source
 
 pytestmark = pytest.mark.cpu
 functional: Any = nn.functional

@@ -39,7 +39,7 @@ class Constant:
     """A value that is the same in all runs. `element` is the number of its type, 0 where it is not known; `is_data`
     says whether it depends on large data of the file."""
 
-    __slots__ = ("_array", "_store", "_tensors", "element", "is_data", "name", "number")
+    __slots__ = ("_array", "_store", "_tensors", "element", "is_data", "is_open", "name", "number")
 
     def __init__(self, store: Store, name: str, element: int, is_data: bool) -> None:
         self.name = name
@@ -47,6 +47,7 @@ class Constant:
         self.is_data = is_data
         self.number = store.new_number()
         self._store = store
+        self.is_open = False
         self._array: Array | None = None
         self._tensors: dict[str, Tensor] = {}
 
@@ -81,15 +82,14 @@ class Constant:
 
 
 class Stored(Constant):
-    """A tensor of the file. `is_open`: it was given away as a weight, and may change at any time."""
+    """A tensor of the file. If `is_open`, it was given away as a weight, and may change at any time."""
 
-    __slots__ = ("_now", "_proto", "is_open", "shape")
+    __slots__ = ("_now", "_proto", "shape")
 
     def __init__(self, store: Store, proto: TensorProto) -> None:
         super().__init__(store, proto.name, proto.data_type, store.leave_out(proto))
         self._proto = proto
         self._now: Tensor | None = None  # what it is instead of what the file says
-        self.is_open = False
         self.shape = store.shape(proto)
 
     @property

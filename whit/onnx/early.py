@@ -8,6 +8,7 @@ programs of a model are as many as its conditions have values, not as many as it
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -20,7 +21,9 @@ from whit.onnx.graph import Graph, Step
 from whit.tensor import Tensor
 
 MOST_ELEMENTS: Final = 16  # of an input that is read
-MOST_STEPS: Final = 16  # that are computed for each call, at about 3 us each
+MOST_STEPS: Final = 16  # that are computed for values that are new, at about 3 us each
+MOST_KNOWN: Final = 64  # such values that are remembered
+NOTHING: Final[Mapping[str, Any]] = {}
 
 
 class Early:
@@ -30,17 +33,22 @@ class Early:
         self._graph = graph
         self._makers = {name: step for step in graph.steps for name in step.outputs if name}
         self._inputs = {port.name for port in graph.inputs if port.type.kind == "tensor"}
-        steps: dict[int, Step] = {}
         self.conditions: list[str] = []
-        for step in graph.steps:
-            if (step.node.domain, step.node.op_type) == ("", "If"):
-                found = self._steps_of(step.inputs[0])
-                if found and len(found) + len(steps) <= MOST_STEPS:
-                    steps.update({id(each): each for each in found})
-                    self.conditions.append(step.inputs[0])
-        self._steps = list(steps.values())
+        self._known: OrderedDict[Any, Mapping[str, Any]] = OrderedDict()  # conditions, by what was read
+        self._steps = self._steps_of_all()
         made = {name for step in self._steps for name in step.outputs}
         self._read = {name for step in self._steps for name in step.inputs if name} - made - graph.constants.keys()
+
+    def _steps_of_all(self) -> list[Step]:
+        """The steps that make conditions, which are noted."""
+        steps: dict[int, Step] = {}
+        for step in self._graph.steps:
+            is_choice = (step.node.domain, step.node.op_type) == ("", "If")
+            found = self._steps_of(step.inputs[0]) if is_choice else None
+            if found and len(found) + len(steps) <= MOST_STEPS:
+                steps.update({id(each): each for each in found})
+                self.conditions.append(step.inputs[0])
+        return list(steps.values())
 
     def _steps_of(self, condition: str) -> list[Step] | None:
         """The steps that make a condition of inputs, in order; None if there are others among them."""
@@ -59,34 +67,44 @@ class Early:
             todo += step.inputs
         return found[::-1]
 
-    def __call__(self, given: Mapping[str, Any]) -> dict[str, Any]:
+    def __call__(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
         """The conditions by name, of the inputs of a call; those that are not small numbers here give none."""
         if not self.conditions:
-            return {}
-        known: dict[str, Any] = {}
+            return NOTHING
+        read: dict[str, Any] = {}
         for name in self._read:
             value = _small(given.get(name, self._graph.constants.get(name)))
             if value is None:
-                return {}
-            known[name] = value
+                return NOTHING
+            read[name] = value
+        key = tuple([(value.dtype.str, value.shape, value.tobytes()) for value in read.values()])
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = self._computed(read)
+            if len(self._known) > MOST_KNOWN:
+                self._known.popitem(last=False)
+        return known
+
+    def _computed(self, known: dict[str, Any]) -> Mapping[str, Any]:
+        """The conditions, of what was read."""
+        constants = self._graph.constants
         for step in self._steps:
-            constants = self._graph.constants
             values = [known[name] if name in known else host_value(constants.get(name)) for name in step.inputs]
             if any(name and value is None for name, value in zip(step.inputs, values, strict=True)):
-                return {}
+                return NOTHING
             results = host.evaluate(step.node, values)
             if results is None:
-                return {}
+                return NOTHING
             known.update(zip(step.outputs, results, strict=False))
         return {name: known[name] for name in self.conditions}
 
 
 def _small(value: Any) -> Any:
-    """An input as an array, if it has few elements and reading it costs little."""
-    if isinstance(value, bool | int | float):
+    """An input as an array, if it has few whole numbers and reading it costs little."""
+    if isinstance(value, bool | int):
         value = np.array(value)
     if isinstance(value, Tensor) and value.device.startswith("CPU") and value.uop.op is BUFFER:
         size = value.numel()
         value = value.numpy() if isinstance(size, int) and size <= MOST_ELEMENTS else None
     found = host_value(value)
-    return found if found is not None and found.size <= MOST_ELEMENTS and found.dtype.kind in "biuf" else None
+    return found if found is not None and found.size <= MOST_ELEMENTS and found.dtype.kind in "biu" else None

@@ -11,13 +11,14 @@ made twice, or needs itself is an error before anything runs.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from math import prod
 from typing import Any, Final
 
 import numpy as np
 
 from whit.errors import NotSupportedError, ParseError, nearest
 from whit.onnx import types
-from whit.onnx.constants import Constant, Derived, Given, Sparse, Stored
+from whit.onnx.constants import MOST_HOST_FLOATS, Constant, Derived, Given, Sparse, Stored
 from whit.onnx.operators.registry import Node
 from whit.onnx.problems import check_node
 from whit.onnx.proto import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
@@ -47,6 +48,7 @@ NOT_FOLDED: Final = frozenset(  # results that are large and quickly made, or an
         ),
     }
 )
+NARROW: Final = frozenset({2, 3, 17, 18, 19, 20, 21, 22, 23, 25, 26})  # numbers of types of eight bits and fewer
 KEEPS_TYPE: Final = frozenset(  # the type of the first output is that of the first input
     {"Reshape", "Transpose", "Identity", "Squeeze", "Unsqueeze", "Flatten", "Slice", "Concat", "Gather", "Pad", "Split"}
 )
@@ -244,6 +246,9 @@ class Builder:
 
         first = step.inputs[0] if step.inputs else ""
         element = known[first].element if first and step.node.op_type in KEEPS_TYPE else 0
+        if step.node.op_type == "QuantizeLinear":
+            zero = known[step.inputs[2]].element if step.inputs[2:] and step.inputs[2] else 2
+            element = step.node.get("output_dtype", 0) or zero
         sources = tuple(known[name] for name in step.reads() if name)
         named = [(number, name) for number, name in enumerate(step.outputs) if name]
         return {name: Derived(self._store, name, element, sources, compute, number) for number, name in named}
@@ -385,11 +390,19 @@ class _Body:
     def _can_fold(self, step: Step) -> bool:
         if step.node.op_type in NOT_FOLDED or step.body is not None or not step.inputs:
             return False
-        return all(not name or self._is_fixed(name) for name in step.reads())
+        if not all(not name or self._is_fixed(name) for name in step.reads()):
+            return False
+        return step.node.op_type != "DequantizeLinear" or not _is_packed(self.known[step.inputs[0]])
 
     def _is_fixed(self, name: str) -> bool:
         constant = self.known.get(name)
         return constant is not None and not (isinstance(constant, Stored) and constant.is_open)
+
+
+def _is_packed(weight: Constant) -> bool:
+    """Whether a constant is a weight of bytes or fewer bits: four times as large once it is floats."""
+    is_few = isinstance(weight, Stored) and prod(weight.shape) <= MOST_HOST_FLOATS
+    return weight.element in NARROW and not is_few
 
 
 def _finish(
@@ -444,7 +457,7 @@ def _in_order(nodes: tuple[NodeProto, ...], own: frozenset[str], made: set[str],
     """Nodes after those whose results they read; most files have them so already."""
     ready = set(own)
     for node in nodes:
-        if any(read in made and read not in ready for read in _reads(node)):
+        if any(read in made and read not in ready for read in reads_of(node)):
             return _sorted(nodes, name)
         ready.update(node.outputs)
     return nodes
@@ -452,7 +465,7 @@ def _in_order(nodes: tuple[NodeProto, ...], own: frozenset[str], made: set[str],
 
 def _sorted(nodes: tuple[NodeProto, ...], name: str) -> list[NodeProto]:
     maker = {output: number for number, node in enumerate(nodes) for output in node.outputs}
-    waiting = [{maker[read] for read in maker.keys() & set(_reads(node))} for node in nodes]
+    waiting = [{maker[read] for read in maker.keys() & set(reads_of(node))} for node in nodes]
     readers = _readers(waiting)
     ready = [number for number, makers in enumerate(waiting) if not makers]
     for number in ready:  # grows while it is walked
@@ -478,7 +491,7 @@ def _readers(waiting: list[set[int]]) -> dict[int, list[int]]:
     return found
 
 
-def _reads(node: NodeProto) -> list[str]:
+def reads_of(node: NodeProto) -> list[str]:
     """The names that a node needs, with those that its subgraphs read from around them."""
     found = [name for name in node.inputs if name]
     graphs = [graph for a in node.attributes for graph in (*a.graphs, a.g) if graph is not None]

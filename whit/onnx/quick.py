@@ -81,23 +81,30 @@ class Quick:
         self, program: Program, arguments: Sequence[Any], values: Mapping[str, Any], known: Mapping[str, Any]
     ) -> None:
         """The next call with inputs like these is quick, if it can be."""
-        if not _makes_all(program):
-            return
         places = [program.template.get(name) for name in self._outputs]
         tensors = [values[name] for name, _ in self._wanted]
-        if any(type(place) is not Place for place in places) or any(type(t) is not Tensor for t in tensors):
+        if not _makes_all(program) or {type(place) for place in places} != {Place}:
             return
-        read = {id(tensor) for tensor in arguments}
-        if len(read - {id(tensor) for tensor in tensors}):
-            return
-        arrays = tuple([_memory_of(tensor) if id(tensor) in read else None for tensor in tensors])
-        if any(array is None and id(tensor) in read for array, tensor in zip(arrays, tensors, strict=True)):
+        arrays = _memories(tensors, arguments)
+        if arrays is None:
             return
         shapes = tuple([tuple(tensor.shape) for tensor in tensors])
         pairs = tuple((name, place.number) for name, place in zip(self._outputs, places, strict=True))
         self._ready[shapes, _truths(known)] = Ready(program, tuple(arguments), arrays, pairs)
         if len(self._ready) > MOST_READY:
             self._ready.popitem(last=False)
+
+
+def _memories(tensors: Sequence[Any], arguments: Sequence[Any]) -> tuple[Any, ...] | None:
+    """The memory of inputs as arrays, None for one that is no argument; None if there is one without, or if there are
+    other arguments."""
+    read = {id(tensor) for tensor in arguments}
+    if not read <= {id(tensor) for tensor in tensors if type(tensor) is Tensor}:
+        return None
+    found = {id(tensor): _memory_of(tensor) for tensor in tensors if id(tensor) in read}
+    if any(array is None for array in found.values()):
+        return None
+    return tuple([found.get(id(tensor)) for tensor in tensors])
 
 
 def _truths(known: Mapping[str, Any]) -> tuple[bytes, ...]:

@@ -48,6 +48,24 @@ class Rounds:
     counters: Values
 
 
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """The names of a loop's body: what it gets, and what it gives."""
+
+    iteration: str
+    condition: str
+    goes_on: str
+    ends: Mapping[str, str]  # by state, what it is after a round
+    collected: tuple[str, ...]
+
+    @classmethod
+    def of(cls, body: Graph) -> Ports:
+        """Those of the body of a Loop."""
+        (iteration, condition, *states), (goes_on, *after) = _names(body.inputs), _names(body.outputs)
+        count = len(states)
+        return cls(iteration, condition, goes_on, dict(zip(states, after, strict=False)), tuple(after[count:]))
+
+
 def rolled(
     runner: Runner, step: Step, most: int, carried: Sequence[Any], around: Values, isolated: frozenset[Any]
 ) -> list[Any] | None:
@@ -55,28 +73,27 @@ def rolled(
     body: Graph = step.node.get("body")
     if any(isinstance(value, list | dict) or value is None for value in carried):
         return None
-    (iteration, condition, *states), (goes_on, *after) = _names(body.inputs), _names(body.outputs)
-    results, collected = after[: len(states)], after[len(states) :]
-    begun = dict(zip(states, carried, strict=True))
-    ends = dict(zip(states, results, strict=True))
-    origin = _origins(body)
-    same = {state: begun[state] for state in states if origin(ends[state]) == state}
+    ports, origin = Ports.of(body), _origins(body)
+    begun = dict(zip(ports.ends, carried, strict=True))
+    same = {state: begun[state] for state, end in ports.ends.items() if origin(end) == state}
     around = {**body.constants, **around, **same}
-    first = {state: begun[state] for state in states if state not in same}
-    search = _Search(body, around, iteration, condition, goes_on, ends, isolated)
-    rounds = search.rounds(first, most)
+    first = {state: value for state, value in begun.items() if state not in same}
+    rounds = _Search(body, around, ports, isolated).rounds(first, most)
     if rounds is None or rounds.count < LEAST_ROUNDS:
         return None
-    moving = [state for state in first if state not in rounds.counters]
-    device = [name for name in dict.fromkeys(collected) if name not in rounds.known[0]]
-    written = _Written(runner, body, around, rounds)
-    last, rows = written.run({name: first[name] for name in moving}, [ends[name] for name in moving], device)
+    return _outputs(_Written(runner, body, around, rounds), rounds, ports, first, same)
+
+
+def _outputs(written: _Written, rounds: Rounds, ports: Ports, first: Values, same: Values) -> list[Any]:
+    """The outputs of a Loop: the last states, and what was collected. `first` are the states that change, `same` the
+    others."""
+    moving = {state: value for state, value in first.items() if state not in rounds.counters}
+    device = [name for name in dict.fromkeys(ports.collected) if name not in rounds.known[0]]
+    last, rows = written.run(moving, [ports.ends[state] for state in moving], device)
     found = {**same, **rounds.counters, **dict(zip(moving, last, strict=True))}
-    of_rounds = dict(zip(device, rows, strict=True))
-    return [
-        *[found[state] for state in states],
-        *[of_rounds[name] if name in of_rounds else written.stacked(name) for name in collected],
-    ]
+    stacks = dict(zip(device, rows, strict=True))
+    stacks.update({name: written.stacked(name) for name in ports.collected if name not in stacks})
+    return [*(found[state] for state in ports.ends), *(stacks[name] for name in ports.collected)]
 
 
 def scan_rolled(
@@ -93,45 +110,40 @@ def scan_rolled(
 class _Search:
     """Finds out how many rounds there are, and what the host knows in each."""
 
-    def __init__(
-        self,
-        body: Graph,
-        around: Values,
-        iteration: str,
-        condition: str,
-        goes_on: str,
-        ends: Mapping[str, str],
-        isolated: frozenset[Any],
-    ) -> None:
-        self._body, self._around, self._ends, self._isolated = body, around, ends, isolated
-        self._iteration, self._condition, self._goes_on = iteration, condition, goes_on
+    def __init__(self, body: Graph, around: Values, ports: Ports, isolated: frozenset[Any]) -> None:
+        self._body, self._around, self._ports, self._isolated = body, around, ports, isolated
 
     def rounds(self, first: Values, most: int) -> Rounds | None:
         """None if that depends on data."""
-        counters = {name: found for name, value in first.items() if (found := host_value(value)) is not None}
-        everything = range(len(self._body.steps))
-        while True:
-            env, done = self._round(0, counters, everything)
-            lost = [name for name in counters if self._found(env, self._ends[name]) is None]
-            if not lost:
-                break
-            for name in lost:
-                del counters[name]
+        counters, done = self._counters(first)
+        ends = self._ports.ends
         known: list[Values] = []
         for number in range(min(most, MOST_ROUNDS + 1)):
             env, again = self._round(number, counters, done)
-            truth = self._found(env, self._goes_on)
+            truth = self._found(env, self._ports.goes_on)
             if again != done or truth is None or truth.size != 1:
                 return None
             known.append({name: value for name, value in env.items() if name not in self._around})
-            counters = {name: self._found(env, self._ends[name]) for name in counters}
+            counters = {name: self._found(env, ends[name]) for name in counters}
             if not truth.reshape(-1)[0]:
                 break
         return None if len(known) > MOST_ROUNDS else Rounds(len(known), known, frozenset(done), counters)
 
+    def _counters(self, first: Values) -> tuple[Values, list[int]]:
+        """The states that the host knows after a round if it knows them before, and the steps that it computes."""
+        counters = {name: found for name, value in first.items() if (found := host_value(value)) is not None}
+        while True:
+            env, done = self._round(0, counters, range(len(self._body.steps)))
+            lost = [name for name in counters if self._found(env, self._ports.ends[name]) is None]
+            if not lost:
+                return counters, done
+            for name in lost:
+                del counters[name]
+
     def _round(self, number: int, counters: Values, steps: Iterable[int]) -> tuple[Values, list[int]]:
         """What the host knows in a round, and the steps that it has computed."""
-        env = {**self._around, **counters, self._iteration: np.array(number, np.int64), self._condition: np.array(True)}
+        own = {self._ports.iteration: np.array(number, np.int64), self._ports.condition: np.array(True)}
+        env = {**self._around, **counters, **own}
         done = []
         for place in steps:
             step = self._body.steps[place]
@@ -139,8 +151,7 @@ class _Search:
             if results is not None:
                 env.update({name: value for name, value in zip(step.outputs, results, strict=False) if name})
                 done.append(place)
-        moved = {name: value for name, value in env.items() if name not in self._around}
-        return {**self._around, **moved}, done
+        return env, done
 
     def _computed(self, step: Step, env: Values) -> tuple[Any, ...] | None:
         if step.body is not None or not step.inputs or (step.node.domain, step.node.op_type) in self._isolated:
@@ -169,10 +180,7 @@ class _Written:
     def run(self, states: Values, ends: Sequence[str], collected: Sequence[str]) -> tuple[list[Any], list[Any]]:
         """(states after the last round, what rounds give); `ends` are the names of states after a round."""
         self._steps = [step for step in self._steps if not self._takes_part(step)]
-        needed = [name for step in self._steps for name in step.reads()] + [*ends, *collected]
-        for name in dict.fromkeys(needed):
-            if self._rounds.known and name in self._rounds.known[0]:
-                self._give(name)
+        self._give_numbers([*ends, *collected])
         if not states and not collected:
             return [], []
         names = list(states)
@@ -194,13 +202,16 @@ class _Written:
     def _tensor(self, value: Any) -> Any:
         return lifted(self._runner.value(value, False), self._runner.context.device)
 
-    def _give(self, name: str) -> None:
-        """What the host knows: a number, or something that each round gets its part of."""
-        values = [each[name] for each in self._rounds.known]
-        if all(np.array_equal(values[0], other) for other in values[1:]):
-            self._numbers[name] = values[0]
-        else:
-            self.parts[name] = self._tensor(np.stack(values))
+    def _give_numbers(self, results: Sequence[str]) -> None:
+        """What the host knows, and steps or results need: a number, or something that each round gets its part of."""
+        known = self._rounds.known
+        needed = dict.fromkeys([*(name for step in self._steps for name in step.reads()), *results])
+        for name in [name for name in needed if known and name in known[0]]:
+            values = [each[name] for each in known]
+            if all(np.array_equal(values[0], other) for other in values[1:]):
+                self._numbers[name] = values[0]
+            else:
+                self.parts[name] = self._tensor(np.stack(values))
 
     def _takes_part(self, step: Step) -> bool:
         """Whether a step takes the part of a tensor from around that the host says: then each round gets it."""

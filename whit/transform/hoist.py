@@ -28,31 +28,33 @@ def hoisted(loop: UOp) -> UOp:
     arg = loop.arg
     function, *operands = loop.src
     (body,) = function.src
-    params = params_of(body)
-    first = arg.carries + arg.inputs  # of what is the same in all steps
-    parts = [param for slot, param in params.items() if arg.carries <= slot < first]
-    if not parts or not arg.length:
-        return loop
-    moving = _reached(body, [param for slot, param in params.items() if slot < arg.carries])
-    reading = _reached(body, parts)
-    found = [
-        node for node in topological([body]) if node in reading and node not in moving and _is_product(node, first)
-    ]
+    found = _products(body, arg)
     if not found or sum(prod(node.shape) * node.dtype.itemsize for node in found) * arg.length > MOST_BYTES:
         return loop
+    params, first, count = params_of(body), arg.carries + arg.inputs, len(found)
     batch = Batch(arg.length, {})
     for slot, param in params.items():
         if arg.carries <= slot < first:
             batch.give(param, operands[slot])
-        elif slot >= first:
-            batch.know({param: operands[slot]})
+    constants = {slot: param for slot, param in params.items() if slot >= first}
+    batch.know({param: operands[slot] for slot, param in constants.items()})
     products = batch.with_axis(found)
-    count = len(found)
     changed = {node: UOp.param(first + place, node.dtype, node.shape) for place, node in enumerate(found)}
-    changed |= {p: UOp.param(slot + count, p.dtype, p.shape) for slot, p in params.items() if slot >= first}
+    changed |= {p: UOp.param(slot + count, p.dtype, p.shape) for slot, p in constants.items()}
     step = body.substitute(changed).function(function.arg.name)
     after = LoopArg(arg.kind, arg.carries, arg.inputs + count, arg.length, arg.is_reversed)
     return make(ops.LOOP, (step, *operands[:first], *products, *operands[first:]), after)
+
+
+def _products(body: UOp, arg: LoopArg) -> list[UOp]:
+    """The products of a step that need inputs, and no states."""
+    params, first = params_of(body), arg.carries + arg.inputs
+    parts = [param for slot, param in params.items() if arg.carries <= slot < first]
+    if not parts or not arg.length:
+        return []
+    moving = _reached(body, [param for slot, param in params.items() if slot < arg.carries])
+    reading = _reached(body, parts) - moving
+    return [node for node in topological([body]) if node in reading and _is_product(node, first)]
 
 
 def _reached(body: UOp, start: Collection[UOp]) -> set[UOp]:

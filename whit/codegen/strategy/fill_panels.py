@@ -257,7 +257,7 @@ class Filler:
         self.values = {**self.values, **outer}
         lanes, tiling = lane_numbers(self.tiling.width), self.tiling
         if tiling.way_b is Way.DIRECT:
-            at, _ = self.inside({self.depth.inside[-1]: k})
+            at, _ = self.inside(as_one(k, self.depth.inside))
             return lambda c: self._column(start + self.column(tile) + (lanes + c * tiling.width), at, c)
         if tiling.way_b is Way.WINDOWS:
             return self._b_by_windows(start, self.column(tile), k)

@@ -213,9 +213,8 @@ def facts_of(kernel: StoredValue, kernels: Mapping[UOp, StoredValue], target: Ta
             sorts.add((node.src[0], node.src[2:], node.arg))
         elif node.op is ops.REDUCE:
             reduces.append(node)
-    products = [reduce for reduce in reduces if _contracts(reduce)]
+    products = list(filter(_contracts, reduces))
     contracts: set[Any] = {tuple(r.src[0] for r in reduce.src[1:]) for reduce in products}
-    results = prod_of(kernel.root.shape)
     if contracts and len(reduces) > 1:
         contracts.add(SEVERAL)
     reads = frozenset(kernel.reads)
@@ -229,8 +228,15 @@ def facts_of(kernel: StoredValue, kernels: Mapping[UOp, StoredValue], target: Ta
         len(reduces),
         target.is_gpu,
         target.has_wgmma and is_heavy(kernel.value, kernel.root, 1),
-        max((results * prod_of(tuple(r.size for r in reduce.src[1:])) for reduce in products), default=0),
+        _most_products(kernel.root, products),
     )
+
+
+def _most_products(root: UOp, reduces: Iterable[UOp]) -> int:
+    """Of the largest of these contractions, one for each element of a value."""
+    depths = [prod_of(tuple(r.size for r in reduce.src[1:])) for reduce in reduces]
+    most: int = prod_of(root.shape) * max(depths, default=0)
+    return most
 
 
 def _contracts(reduce: UOp) -> bool:
@@ -286,13 +292,19 @@ def _shares_ranges(group: Group, coming: Coming, target: Target) -> bool:
     if group.is_attention and not _is_attention_with(group, coming.kernel, known, target):
         return False
     if not known.reads.isdisjoint(group.values):
-        is_apart = not target.is_gpu and min(known.products, group.products) >= LARGE and not group.is_attention
-        return coming.reads_at_hand(group) and not is_apart and not (known.is_heavy and _is_short(group))
+        return coming.reads_at_hand(group) and not _is_apart(known, group, target)
     if known.contracts or group.contracts:
         return _contract_together(known, group, wait) and bool(
             prod_of(coming.kernel.root.shape) >= WORTH_TILES_ELEMENTS
         )
     return _read_the_same(known, group) or _save_a_launch(known, group, wait, is_near)
+
+
+def _is_apart(known: Facts, group: Group, target: Target) -> bool:
+    """Whether a kernel does not join the group that it reads: much after a short product, a product after another."""
+    if not target.is_gpu and not group.is_attention and min(known.products, group.products) >= LARGE:
+        return True
+    return known.is_heavy and _is_short(group)
 
 
 def _has_rows_of(group: Group, coming: Coming) -> bool:

@@ -146,30 +146,46 @@ class Convolutions(Topic):
             )
         ends = zip(self.shape[2:], steps, gaps, kernel, pads, more, strict=True)
         sizes = tuple([(n - 1) * s - sum(p) + d * (k - 1) + 1 + extra for n, s, d, k, p, extra in ends])
-        if any(step > 1 for step in steps) and self._is_gathered(kernels, sizes, pads):
-            from whit.tensor.graphs.convolution.convolve import NEVER, Sliding, gradient_of_input  # lazy: as above
-
-            forms = forms_of(target_of(self.device), is_frozen=bool(FROZEN))
-            fewer = int(WINO) if WINO >= 0 or forms.has_transforms else NEVER
-            slide = Sliding(steps, gaps, groups, sizes, tuple(kernel), tuple(pads), fewer, forms)
-            result = self._wrap(gradient_of_input(self.uop, kernels.uop, slide))
-            return result if bias is None else result + bias.reshape((1, part * groups, *(1,) * count))
+        said = {"groups": groups, "stride": steps, "dilation": gaps, "padding": pads, "output_padding": more}
+        if self._is_gathered(kernels, sizes, steps, pads):
+            result = self._by_residues(kernels, sizes, steps, gaps, groups, pads)
+            result = result if bias is None else result + bias.reshape((1, part * groups, *(1,) * count))
+            return told("conv_transpose", result, self, kernels, bias, **said)
         flipped = kernels.reshape((groups, inputs // groups, part, *kernel)).transpose(1, 2)
         flipped = flipped.reshape((groups * part, inputs // groups, *kernel)).flip(tuple(range(2, 2 + count)))
         reach = [d * (k - 1) for k, d in zip(kernel, gaps, strict=True)]
         around = [(r - before, r - after + extra) for r, (before, after), extra in zip(reach, pads, more, strict=True)]
         spread = self._spread_out(steps).pad([(0, 0), (0, 0), *around])
         result = spread.conv2d(flipped, bias, groups=groups, dilation=gaps)
-        said = {"groups": groups, "stride": steps, "dilation": gaps, "padding": pads, "output_padding": more}
         return told("conv_transpose", result, self, kernels, bias, **said)
 
-    def _is_gathered(self, weight: Self, sizes: tuple[Any, ...], pads: Sequence[tuple[int, int]]) -> bool:
+    def _by_residues(
+        self,
+        weight: Self,
+        sizes: tuple[int, ...],
+        steps: tuple[int, ...],
+        gaps: tuple[int, ...],
+        groups: int,
+        pads: Sequence[tuple[int, int]],
+    ) -> Self:
+        """The transposed convolution as the gradient of a convolution."""
+        from whit.tensor.graphs.convolution.convolve import NEVER, Sliding, gradient_of_input  # lazy: as above
+
+        forms = forms_of(target_of(self.device), is_frozen=bool(FROZEN))
+        fewer = int(WINO) if WINO >= 0 or forms.has_transforms else NEVER
+        slide = Sliding(steps, gaps, groups, sizes, tuple(weight.shape[2:]), tuple(pads), fewer, forms)
+        return self._wrap(gradient_of_input(self.uop, weight.uop, slide))
+
+    def _is_gathered(
+        self, weight: Self, sizes: tuple[Any, ...], steps: tuple[int, ...], pads: Sequence[tuple[int, int]]
+    ) -> bool:
         """Whether a transposed convolution is computed for each remainder of positions by the strides: no kernel reads
         zeros between elements."""
+        is_spread = any(step > 1 for step in steps)
         is_known = all(isinstance(size, int) and size > 0 for size in (*self.shape, *weight.shape, *sizes))
         is_plain = self.dtype is weight.dtype is dtypes.float32 and all(min(pair) >= 0 for pair in pads)
         target = target_of(self.device)
-        return is_known and is_plain and target is not None and not target.is_gpu
+        return is_spread and is_known and is_plain and target is not None and not target.is_gpu
 
     def _spread_out(self, steps: tuple[int, ...]) -> Self:
         """Zeros between the elements of the last axes: n -> (n - 1) * step + 1."""
