@@ -59,7 +59,7 @@ def capture(name: str, run: Callable[[], Any], tensors: Sequence[Core]) -> Progr
     def traced() -> list[Tensor]:
         for tensor in tensors:
             trace.entry(tensor)
-        with Context(FROZEN=True):  # results of captured parts never depend on weights that change
+        with Context(FROZEN=True):  # what is made of a weight once is made again when that changes
             made.append(run())
         trace.check()
         return take_out(made[0])[1]
