@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from whit import Context, dtypes
+from whit import Context, Tensor, dtypes
 from whit.engine.compile import elsewhere
 from whit.engine.compile.compile import compile_kernel
 from whit.engine.devices.device import Device
+from whit.engine.plan import find_plan
 from whit.ir.uop import UOp
 from whit.target import Target, parse_target
 
@@ -77,6 +78,50 @@ def test_a_source_that_cannot_be_compiled_is_left() -> None:
         found, missed = compiled(functions(16), ["this is no program"])
     assert missed == [16]
     assert len(found) == 16
+
+
+def test_processes_are_started_while_a_large_graph_is_scheduled(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Context(COMPILERS=2):
+        elsewhere.prepare(150, target())
+        assert elsewhere._ready == []
+        elsewhere.prepare(1000, target())
+        first, second = elsewhere._ready
+        monkeypatch.setattr(elsewhere, "_started", None)
+        found, missed = compiled(functions(8))
+        assert (sorted(found), missed, elsewhere._ready) == (list(range(8)), [], [])
+        assert first.poll() is not None
+        assert second.poll() is not None
+
+
+def test_processes_that_are_not_needed_end() -> None:
+    with Context(COMPILERS=2):
+        elsewhere.prepare(1000, target())
+        processes = [*elsewhere._ready]
+        elsewhere.let_go()
+        assert elsewhere._ready == []
+        assert all(process.poll() is not None for process in processes)
+
+
+def test_a_schedule_that_fails_leaves_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[Any] = []
+    begin = elsewhere._started
+
+    def noted() -> Any:
+        started.append(begin())
+        return started[-1]
+
+    def broken(*_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(elsewhere, "_started", noted)
+    monkeypatch.setattr(find_plan, "load_scheduler", broken)
+    x = Tensor.empty(7)
+    for number in range(300):
+        x = (x + number).exp2()
+    with Context(COMPILERS=2), pytest.raises(KeyboardInterrupt):
+        x.realize()
+    assert len(started) == 2
+    assert all(process.poll() is not None for process in started)
 
 
 def test_few_kernels_are_compiled_here(monkeypatch: pytest.MonkeyPatch) -> None:

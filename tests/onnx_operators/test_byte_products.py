@@ -6,14 +6,20 @@ import numpy as np
 import pytest
 from onnx_models.write import model, node, tensor, value
 
-from whit import GlobalCounters, Tensor, dtypes, onnx
+from whit import Context, GlobalCounters, Tensor, dtypes, onnx
+from whit.onnx.operators import byte_products
 from whit.onnx.operators.byte_products import convolved, integer_product, largest
-from whit.onnx.operators.kept import is_weight, kept, mark_weight, permuted
 from whit.onnx.operators.origins import Bytes, dequantised, origin
 from whit.onnx.operators.windows import Window
 
 RNG = np.random.default_rng(0)
 UINT8, INT8, FLOAT = 2, 3, 1
+
+
+@pytest.fixture(autouse=True)
+def _with_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same graphs on every machine: without the instruction they are slower, not other ones."""
+    monkeypatch.setattr(byte_products, "has_words", lambda x: True)
 
 
 def integers(kind: str, *shape: int) -> Any:
@@ -23,10 +29,10 @@ def integers(kind: str, *shape: int) -> Any:
     return np.where(RNG.random(shape) < 0.3, RNG.choice([low, high], shape), found).astype(kind)
 
 
-def weight(array: Any) -> Tensor:
-    found = Tensor(array).realize()
-    mark_weight(found)
-    return found
+def convolution(*operands: Any) -> Tensor | None:
+    """Of a weight that does not change."""
+    with Context(FROZEN=True):
+        return convolved(*operands)
 
 
 def whole_convolution(x: Any, w: Any, window: Window, groups: int = 1) -> Any:
@@ -68,7 +74,7 @@ def test_convolutions_by_words(
     x, w = integers(left, 2, channels, 6, 7), integers(right, outputs, channels, *window.kernel)
     want = whole_convolution(x.astype(int) - (x_zero or 0), w.astype(int) - (w_zero or 0), window)
     zeros = [zero if zero is None or not is_tensor else Tensor(np.array(zero, np.int32)) for zero in (x_zero, w_zero)]
-    found = convolved(window, Tensor(x), weight(w), *zeros)
+    found = convolution(window, Tensor(x), Tensor(w), *zeros)
     assert found is not None and found.dtype is dtypes.int32
     assert (found.numpy() == want).all()
 
@@ -77,7 +83,7 @@ def test_zero_points_of_weights_by_channel() -> None:
     x, w, zeros = integers("uint8", 1, 8, 5, 5), integers("uint8", 16, 8, 3, 3), integers("uint8", 16)
     window = Window((3, 3), (1, 1), (1, 1), ((1, 1), (1, 1)))
     want = whole_convolution(x.astype(int) - 4, w.astype(int) - zeros.astype(int)[:, None, None, None], window)
-    found = convolved(window, Tensor(x), weight(w), 4, Tensor(zeros))
+    found = convolution(window, Tensor(x), Tensor(w), 4, Tensor(zeros))
     assert found is not None and (found.numpy() == want).all()
 
 
@@ -85,23 +91,28 @@ def test_zero_points_of_weights_by_channel() -> None:
 def test_each_channel_by_itself(left: str, right: str, w_zero: int | None) -> None:
     x, w = integers(left, 1, 20, 6, 7), integers(right, 20, 1, 3, 3)
     want = whole_convolution(x.astype(int) - 3, w.astype(int) - (w_zero or 0), THREE, groups=20)
-    found = convolved(THREE, Tensor(x), weight(w), 3, w_zero)
+    found = convolution(THREE, Tensor(x), Tensor(w), 3, w_zero)
     assert found is not None and (found.numpy() == want).all()
 
 
-def test_a_weight_that_comes_with_the_run_has_no_panels() -> None:
+def test_an_image_without_pixels_is_left_to_others() -> None:
+    assert (
+        convolution(ONE, Tensor(integers("uint8", 0, 8, 4, 4)), Tensor(integers("int8", 16, 8, 1, 1)), 3, None) is None
+    )
+
+
+def test_a_weight_that_may_change_has_no_panels() -> None:
     w = Tensor(integers("int8", 16, 8, 1, 1))
     assert convolved(ONE, Tensor(integers("uint8", 1, 8, 4, 4)), w, None, None) is None
 
 
 @pytest.mark.parametrize("left", ["uint8", "int8"])
 @pytest.mark.parametrize("right", ["uint8", "int8"])
-def test_products_with_a_known_weight(left: str, right: str) -> None:
+def test_products_of_matrices(left: str, right: str) -> None:
     a, b = integers(left, 3, 40), integers(right, 40, 24)
     want = (a.astype(int) - 9) @ (b.astype(int) - 100)
-    assert (integer_product(Tensor(a), weight(b), 9, 100).numpy() == want).all()
-    turned = permuted(weight(np.ascontiguousarray(b.T)), (1, 0))
-    assert is_weight(turned)
+    assert (integer_product(Tensor(a), Tensor(b), 9, 100).numpy() == want).all()
+    turned = Tensor(np.ascontiguousarray(b.T)).transpose(0, 1)
     assert (integer_product(Tensor(a), turned, 9, Tensor(np.full(24, 100, np.uint8))).numpy() == want).all()
 
 
@@ -112,22 +123,6 @@ def test_the_largest_byte_of_a_window(kind: str) -> None:
     padded = np.pad(x.astype(int), [(0, 0), (0, 0), (1, 1), (1, 0)], constant_values=-999)
     seen = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (2, 3))[:, :, ::2, ::2]
     assert (largest(window, Tensor(x)).numpy() == seen.max((-2, -1))).all()
-
-
-def test_what_is_kept_is_computed_once_and_goes_with_its_weight() -> None:
-    calls = []
-
-    def compute(array: Any) -> tuple[Any, ...]:
-        calls.append(array.shape)
-        return (array.sum(),)
-
-    known = weight(np.ones((2, 3), np.int8))
-    first = kept(known, "sum", compute)
-    assert first is not None and first is kept(known, "sum", compute) and calls == [(2, 3)]
-    kept(permuted(known, (1, 0)), "sum", compute)
-    kept(permuted(known, (1, 0)), "sum", compute)
-    assert calls == [(2, 3), (3, 2)]
-    assert kept(Tensor(np.ones(3, np.int8)), "sum", compute) is None
 
 
 def test_views_of_floats_are_views_of_their_bytes() -> None:

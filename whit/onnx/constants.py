@@ -18,7 +18,6 @@ import numpy as np
 
 from whit.errors import ArgumentError
 from whit.onnx import types
-from whit.onnx.operators.kept import mark_weight, unmark_weight
 from whit.onnx.operators.registry import as_tensor
 from whit.onnx.proto import SparseTensorProto, TensorProto
 from whit.onnx.tensors import Array, Store
@@ -69,8 +68,6 @@ class Constant:
         found = self._tensors.get(device)
         if found is None:
             found = self._tensors[device] = untraced(lambda: self._make_tensor(device))
-            if not self.is_open:
-                mark_weight(found)
         return found
 
     def tensors(self) -> list[Tensor]:
@@ -110,15 +107,12 @@ class Stored(Constant):
         """Becomes an open weight, with the tensors of the same one in a graph that was built before."""
         self.is_open = True
         self._tensors = other._tensors
-        for tensor in self.tensors():
-            unmark_weight(tensor)
 
     def keep(self, tensor: Tensor, device: str) -> None:
         """Takes a tensor for what the file has, from now on."""
         self.is_open = False
         self._tensors = {device: tensor}
         self._now = tensor
-        mark_weight(tensor)
 
     def is_small(self) -> bool:
         """Whether the host computes with it."""

@@ -19,6 +19,7 @@ from whit.onnx.capture import ANSWERS
 from whit.onnx.constants import Constant, Derived
 from whit.onnx.graph import Graph, Step
 from whit.onnx.rolled import LEAST_ROUNDS, rolled, scan_rolled
+from whit.onnx.sizes import Sizes, Undecided
 from whit.onnx.values import lifted
 from whit.tensor import Tensor
 from whit.tensor.control import cond
@@ -225,6 +226,8 @@ def _host(value: Any) -> Any:
     """A value on the host; reading a tensor is an error while a function is traced, which ends the part."""
     if isinstance(value, Constant):
         value = value.array()
+    if isinstance(value, Sizes):
+        raise Undecided("what a graph in a graph does")
     return value.numpy() if isinstance(value, Tensor) else np.asarray(value)
 
 

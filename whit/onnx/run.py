@@ -3,7 +3,8 @@
     runner = Runner(graph, context)
     outputs = runner({"x": tensor})
 
-From a position on, the steps are captured together. A step that must read data (a size that depends on values, a
+From a position on, the steps are captured together. Shapes that were not seen before may be served by a program for
+many sizes (`whit.onnx.many_sizes`). A step that must read data (a size that depends on values, a
 condition) ends a part: it runs by itself, and the steps after it are captured for the shapes that it gave. So a
 detector whose last nodes choose boxes still is one program and a few steps. Which part fits is found by position and
 signature of the values there: shapes and dtypes of tensors, and the numbers that the host knows. The parts that were
@@ -13,31 +14,35 @@ used last are kept; when there are many, the others go.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from math import prod
+from time import perf_counter
 from typing import Any, Final
 
 import numpy as np
 
-from whit.cache import clear_caches
+from whit.dtype import DType
 from whit.engine.programs.overlay import current
 from whit.engine.realize.many_sizes import expecting_sizes
 from whit.errors import JitError
 from whit.jit.signature import Arguments
-from whit.onnx import control, host, places
+from whit.onnx import control, host, places, symbolic
 from whit.onnx import sequences as sequences  # puts its operators into the table
 from whit.onnx.capture import ANSWERS, Program, capture, forgive, take_out
 from whit.onnx.constants import Constant, Derived, host_value
 from whit.onnx.graph import Graph, Step
 from whit.onnx.kept import Shelf
+from whit.onnx.many_sizes import ManySizes, Served, Shape
 from whit.onnx.modes import MODES
 from whit.onnx.operators.registry import Node, Operator, find
 from whit.onnx.problems import check_results, explained
+from whit.onnx.sizes import Sizes
 from whit.onnx.values import lifted, own_arrays
 from whit.records import dataclass
 from whit.tensor import Tensor
 
-MOST_PARTS: Final = 32  # programs that a graph keeps
+MOST_PARTS: Final = 32  # programs for one shape that a graph keeps
+MOST_SERVED: Final = 1024  # shapes of which it is known which other program runs for them
 MOST_COUNTS: Final = 64  # numbers of rounds that a graph remembers
 MOST_KEY_ELEMENTS: Final = 1 << 14  # of host values in a signature; with more, steps run by themselves
 
@@ -81,7 +86,7 @@ class Part:
     """Steps up to `stop`: as one program, or one by one. `asks`: values that the host has to know to go on."""
 
     stop: int
-    program: Program | None
+    program: Program | Served | None
     asks: tuple[str, ...] = ()
 
 
@@ -98,7 +103,8 @@ class Runner:
         self._operators: dict[tuple[str, str, int], Operator] = {}
         self._at = 0  # the step that runs
         self._counts: OrderedDict[Any, None] = OrderedDict()  # of rounds, that loops had
-        self._gone = 0  # parts that were let go since caches were emptied
+        self._served: OrderedDict[Any, Part] = OrderedDict()  # without a program, or with one for many sizes
+        self._many: OrderedDict[Any, ManySizes] = OrderedDict()  # by what is the same of all those sizes
 
     def __call__(self, values: Mapping[str, Any], is_plain: bool = False) -> list[Any]:
         """The outputs, of values by name: inputs, and what is read from around the graph. `is_plain`: nothing is
@@ -118,7 +124,7 @@ class Runner:
             return None
         arguments, key = self._signature(Live(self.graph.constants, values), 0)
         part = None if key is None else self.parts.get(key)
-        if part is None or part.program is None or part.stop < len(self.graph.steps):
+        if part is None or not isinstance(part.program, Program) or part.stop < len(self.graph.steps):
             return None
         return part.program, arguments.tensors
 
@@ -148,13 +154,7 @@ class Runner:
         position, count = 0, len(self.graph.steps)
         while position < count:
             arguments, key = self._signature(live, position)
-            part = None if key is None else self.parts.get(key)
-            if part is None:
-                part = self._new_part(live, position, key, arguments)
-                if key is not None:
-                    self._keep(key, part)
-            elif len(self.parts) > 1:
-                self.parts.move_to_end(key)
+            part = self._find(live, position, key, arguments)
             if part.asks and self._is_told(live, position, part.asks):
                 continue
             if part.program is None:
@@ -163,8 +163,7 @@ class Runner:
             else:
                 made = part.program(arguments.tensors)
                 if made is None:  # two arguments share memory now, or a weight has another shape
-                    del self.parts[key]
-                    self._misfits.add(key)
+                    self._refused(live, position, key, arguments)
                     continue
                 live.update(made)
                 self._drop(live, part.stop)
@@ -183,14 +182,90 @@ class Runner:
         live.update(read)
         return True
 
-    def _keep(self, key: Any, part: Part) -> None:
+    def _find(self, live: Live, position: int, key: Any, arguments: Arguments) -> Part:
+        """The part for a signature."""
+        if key is None:
+            return Part(position + 1, None)
+        part = self.parts.get(key)
+        if part is not None:
+            if len(self.parts) > 1:
+                self.parts.move_to_end(key)
+            return part
+        served = self._served.get(key)
+        if served is None:
+            return self._part(live, position, key, arguments)
+        if isinstance(served.program, Served) and served.program.is_too_slow():
+            return self._own_part(live, position, key, arguments)
+        self._served.move_to_end(key)
+        return served
+
+    def _part(self, live: Live, position: int, key: Any, arguments: Arguments) -> Part:
+        """A part for a signature that is new: a program for many sizes, or one of its own."""
+        many, shapes = self._many_of(key, arguments)
+        found = many.find(shapes)
+        if found is None and self._tries_many(live, position, many, shapes, arguments):
+            found = many.find(shapes)
+        if found is None:
+            return self._own_part(live, position, key, arguments)
+        return self._serve(key, Part(many.stop, found))
+
+    def _serve(self, key: Any, part: Part) -> Part:
+        self._served[key] = part
+        if len(self._served) > MOST_SERVED:
+            self._served.popitem(last=False)
+        return part
+
+    def _own_part(self, live: Live, position: int, key: Any, arguments: Arguments) -> Part:
+        """A part for this signature alone."""
+        start = perf_counter()
+        part = self._new_part(live, position, key, arguments)
+        self._served.pop(key, None)
+        if part.program is None:
+            return self._serve(key, part)
+        many, shapes = self._many_of(key, arguments)
+        many.note_own(shapes, key, part.stop, perf_counter() - start)
         self.parts[key] = part
         while len(self.parts) > MOST_PARTS:
             self.parts.popitem(last=False)
-            self._gone += 1
-        if self._gone >= MOST_PARTS:  # plans of sizes that nobody uses any more stay in caches without a bound
-            self._gone = 0
-            clear_caches()
+        return part
+
+    def _refused(self, live: Live, position: int, key: Any, arguments: Arguments) -> None:
+        """A program does not take these tensors: there is another one next time."""
+        if self.parts.pop(key, None) is None:
+            self._own_part(live, position, key, arguments)
+        else:
+            self._misfits.add(key)
+
+    def _tries_many(
+        self, live: Live, position: int, many: ManySizes, shapes: Sequence[Shape], arguments: Arguments
+    ) -> bool:
+        """Whether there is a new program for many sizes."""
+        choice = many.choose(shapes)
+        if choice is None:
+            return False
+        self._load(live, position, many.stop)
+        try:
+            part = self._captured(live.copy(), position, arguments.tensors, many.stop, choice.symbolic(shapes))
+        except ANSWERS as error:  # what depends on a size is said in many ways, too
+            many.why_not = " ".join([str(error), *getattr(error, "__notes__", ())])
+            return False
+        own = self.parts.get(many.key)
+        if not isinstance(part.program, Program):
+            return False
+        many.add(part.program, choice, None if own is None else own.program, arguments.tensors)
+        return True
+
+    def _many_of(self, key: Any, arguments: Arguments) -> tuple[ManySizes, tuple[Shape, ...]]:
+        """What is known of inputs that are the same but for sizes; and the sizes."""
+        form = tuple([(part[0], _without_shape(part[1])) if type(part) is tuple else part for part in key])
+        many = self._many.get(form)
+        if many is None:
+            many = self._many[form] = ManySizes()
+            if len(self._many) > MOST_PARTS:
+                self._many.popitem(last=False)
+        else:
+            self._many.move_to_end(form)
+        return many, tuple([tensor.shape for tensor in arguments.tensors])
 
     def _signature(self, live: Live, position: int) -> tuple[Arguments, Any]:
         """The tensors that are still needed, and what a part is found by; None if that would be too long."""
@@ -204,8 +279,6 @@ class Runner:
 
     def _new_part(self, live: Live, position: int, key: Any, arguments: Arguments) -> Part:
         """The longest part from a position on that can be captured: found on disk, or made and kept there."""
-        if key is None:
-            return Part(position + 1, None)
         shelf = self.context.shelf
         shelf_key = None if shelf is None else shelf.key(self.graph.number, key, self.context.device)
         if shelf is None or shelf_key is None:
@@ -215,7 +288,7 @@ class Runner:
             self.captures += 1
             return Part(*found)
         part = self._captured_part(live, position, arguments)
-        if part.program is not None:
+        if isinstance(part.program, Program):
             shelf.keep(shelf_key, part.stop, part.program)
         return part
 
@@ -225,7 +298,7 @@ class Runner:
         self._load(live, position, stop)
         self._at = position
         try:
-            return self._captured(live.copy(), position, arguments.tensors)
+            return self._captured(live.copy(), position, arguments.tensors, stop)
         except ANSWERS:
             if self._at > position:
                 return Part(self._at, None)  # the steps up to there are fine, their program is not
@@ -238,24 +311,33 @@ class Runner:
         tensors = {name: live[name] for name in step.inputs[:count] if name}
         return tuple(name for name, x in tensors.items() if isinstance(x, Tensor) and prod(x.shape) == 1)
 
-    def _captured(self, live: Live, position: int, tensors: list[Any]) -> Part:
+    def _captured(
+        self,
+        live: Live,
+        position: int,
+        tensors: list[Any],
+        stop: int,
+        shapes: Sequence[tuple[Any, ...]] | None = None,
+    ) -> Part:
         """The steps from a position on as a program, up to the first one that cannot be a part of it; an error if that
-        is the first of all."""
-        last_use, stops = self.graph.last_use, [len(self.graph.steps)]
+        is the first of all. `shapes`: those with variables that tensors have in it; then it is all steps or none."""
+        last_use, stops = self.graph.last_use, [stop]
 
-        def run() -> Values:
+        def run(shown: Sequence[Any]) -> Values:
+            other = {id(before): now for before, now in zip(tensors, shown, strict=True) if now is not before}
+            live.update({name: other[id(value)] for name, value in live.items() if id(value) in other})
             before = set(live)
             try:
                 self._run(live, position, stops[0])
                 self._at = stops[0]
             except ANSWERS:
-                if self._at == position:
+                if self._at == position or shapes is not None:
                     raise
                 forgive()
             stop = stops[0] = self._at
             return {name: v for name, v in live.items() if name not in before and last_use.get(name, -1) >= stop}
 
-        program = capture(self.graph.name or "graph", run, tensors)
+        program = capture(self.graph.name or "graph", run, tensors, shapes)
         self.captures += 1
         return Part(stops[0], program)
 
@@ -339,7 +421,8 @@ class Runner:
             return function(self, step, given, live)
         on_host = _on_host(given)
         if on_host is not None:
-            results = host.evaluate(step.node, on_host)
+            depends = any(isinstance(value, Sizes) for value in on_host)
+            results = symbolic.evaluate(step.node, on_host) if depends else host.evaluate(step.node, on_host)
             if results is not None:
                 return results
         operator = self._operator(step.node)
@@ -398,11 +481,18 @@ def _key_of(value: Any, arguments: Arguments, name: str, budget: list[int]) -> A
     return (type(value), value)
 
 
+def _without_shape(key: Any) -> Any:
+    """What stands for a tensor in a signature, whatever its sizes are; of other values all."""
+    if type(key) is tuple and len(key) == 4 and isinstance(key[1], DType):
+        return (len(key[0]), *key[1:])
+    return key
+
+
 def _on_host(given: list[Any]) -> list[Any] | None:
     """Arrays for the host, if it knows all values, and they are small."""
     found: list[Any] = []
     for value in given:
-        array = host_value(value)
+        array = value if isinstance(value, Sizes) else host_value(value)
         if array is None and value is not None:
             return None
         found.append(array)

@@ -12,6 +12,7 @@ import numpy as np
 
 from whit.dtype import to_dtype
 from whit.engine.programs.overlay import current, is_traced
+from whit.onnx.sizes import Sizes
 from whit.tensor import Tensor
 
 Result = TypeVar("Result")
@@ -61,6 +62,8 @@ def lifted(value: Any, device: str | None) -> Any:
 
     Arrays of others cannot be read while a function is traced, as they may change; what the host has computed does not.
     """
+    if isinstance(value, Sizes):
+        return value.tensor(device)
     if not isinstance(value, np.ndarray | np.generic) or value.dtype.kind in "OUSc":
         return value
     dtype = to_dtype(value.dtype.name)

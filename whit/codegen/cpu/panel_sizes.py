@@ -49,6 +49,7 @@ from whit.kernel.rates import CPU_CYCLES
 from whit.records import dataclass, field, replace
 from whit.target import Target
 
+OPEN_PARTS = 16  # for each core, of columns whose number is known later: 3.2 -> 1.9 ms for 24 x 864 x 4800 of 65536
 LEAST_PRODUCTS = 1 << 15  # multiplications below which copying costs more than it gains
 LEAST_SIDE = 8
 DEPTHS_BYTES = (1024, 2048, 4096)  # bytes of a block of k, for one row
@@ -466,7 +467,8 @@ def _with_columns(tiling: Tiling, found: Contraction, given: Operands, deep: int
         parts = max(-(-n // max(most, width)), min(share, tiles) if given.outer * given.batches == 1 else 1)
         span = min(-(-tiles // parts) * width, n)
     blocks = -(-n // span) * given.outer
-    tiling = replace(tiling, span=span, column_blocks=blocks, group=-(-blocks // min(share, blocks)))
+    parts = share * OPEN_PARTS if share > 1 and is_open(found.n[0]) else share
+    tiling = replace(tiling, span=span, column_blocks=blocks, group=-(-blocks // min(parts, blocks)))
     if tiling.waits and not tiling.in_place:
         rows = tiling.panels * tiling.rows * tiling.tiles * width * given.itemsize  # bytes of sums of a block of both
         if tiling.inside > 1:

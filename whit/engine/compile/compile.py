@@ -18,8 +18,8 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from whit.cache import register_cache
-from whit.config import BEAM, DEBUG, NOOPT, TF32, THREADS
+from whit.cache import RecentlyUsed, register_cache
+from whit.config import BEAM, COMPILERS, DEBUG, NOOPT, TF32, THREADS
 from whit.engine.compile import disk_cache
 from whit.engine.compile.progress import note_kernels
 from whit.engine.compile.sha256 import sha256
@@ -41,6 +41,7 @@ SHOWS_SOURCE = 3  # from this DEBUG on, and in recordings, kernels are compiled 
 # What machine code depends on: a change in any of these files makes new entries.
 SOURCES = ("dtype.py", "target.py", "ir", "simplify", "kernel", "codegen", "render", "runtime")
 POOL = "thread pool"
+LARGE_GRAPH = 400  # nodes, from which on compilers are started while it is scheduled
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +61,12 @@ class CompiledKernel:
     graph: UOp | None = None  # the FUNCTION that it was made of
 
 
-_kernels: dict[tuple[Any, ...], CompiledKernel] = {}
+MOST_KERNELS = 4096  # that nobody uses now, or uses again soon
+_kernels: RecentlyUsed[tuple[Any, ...], CompiledKernel] = RecentlyUsed("engine.kernels", MOST_KERNELS)
 _helpers: dict[str, bytes] = {}  # machine code of whit itself, by name
 register_cache(_helpers.clear, "engine.helpers")
+_prepared: list[Callable[[], None]] = []  # what ends processes that were started
 _lock = threading.RLock()
-register_cache(_kernels.clear, "engine.kernels")
 
 
 def get_kernel(function: UOp, target: Target, link: bool = True) -> CompiledKernel:
@@ -152,6 +154,23 @@ def _compile_here(functions: list[tuple[UOp, str]], target: Target, link: bool) 
         except BaseException:  # also an interrupt: nobody waits for the rest
             worker.shutdown(wait=False, cancel_futures=True)
             raise
+
+
+def prepare_compilers(nodes: int, device: str) -> None:
+    """A graph of so many nodes will be scheduled, and its kernels compiled."""
+    target = Device[device].target
+    if nodes < LARGE_GRAPH or target is None or BEAM.value or COMPILERS.value == 0 or shows_compiling():
+        return
+    from whit.engine.compile.elsewhere import let_go, prepare  # lazy: it loads `subprocess`
+
+    prepare(nodes, target)
+    _prepared.append(let_go)
+
+
+def let_go_of_compilers() -> None:
+    """The kernels are compiled."""
+    while _prepared:
+        _prepared.pop()()
 
 
 def linked_kernels() -> list[tuple[CompiledKernel, Target]]:

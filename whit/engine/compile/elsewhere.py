@@ -30,11 +30,13 @@ from whit.target import Target, parse_target
 FEWEST_KERNELS = 8  # that are compiled elsewhere
 KERNELS_A_PROCESS = 4  # more processes would take longer to begin than to work
 MOST_PROCESSES = 16
+NODES_A_PROCESS = 200  # of a graph that is about to be scheduled: a small one has few kernels
 
 PROGRAM = "import sys, json; sys.path[:] = json.loads(sys.argv[1]); from whit.engine.compile.worker import main; main()"
 
 Done = Callable[[int, dict[str, Any], bytes], None]
 _Found = tuple[int, dict[str, Any], bytes]
+_ready: list[subprocess.Popen[bytes]] = []  # processes that wait for what they shall compile
 
 
 def process_count(kernels: int, target: Target) -> int:
@@ -53,6 +55,22 @@ def process_count(kernels: int, target: Target) -> int:
     return min(most, kernels // KERNELS_A_PROCESS, MOST_PROCESSES)
 
 
+def prepare(nodes: int, target: Target) -> None:
+    """Starts processes for a graph of so many nodes, while it is scheduled: they are ready when its kernels are."""
+    count = min(process_count(FEWEST_KERNELS, target), nodes // NODES_A_PROCESS)
+    with suppress(OSError):  # no more processes can be started
+        while len(_ready) < count:
+            _ready.append(_started())
+
+
+def let_go() -> None:
+    """Ends those that were started and are not needed."""
+    while _ready:
+        process = _ready.pop()
+        process.kill()
+        _close(process)
+
+
 def compile_elsewhere(functions: Sequence[UOp], sources: Sequence[str], target: Target, done: Done) -> list[int]:
     """Compiles functions, and then sources for LLVM. Calls `done` in this thread for each; gives the numbers of those
     that were not compiled."""
@@ -66,7 +84,7 @@ def compile_elsewhere(functions: Sequence[UOp], sources: Sequence[str], target: 
     begin = {"target": str(target), "settings": _settings()}
     try:
         for _ in range(process_count(len(functions), target)):
-            processes.append(_started())
+            processes.append(_ready.pop() if _ready else _started())
         for process in processes:
             thread = threading.Thread(target=_serve, args=(process, begin, waiting, found), daemon=True)
             thread.start()

@@ -10,14 +10,13 @@ in panels: (columns / 64, depth / 4, 64, 4), so that four neighbours along the s
 from __future__ import annotations
 
 import math
-from typing import Any, Final
+from typing import Final
 
-import numpy
-
+from whit.config import FROZEN
 from whit.dtype import dtypes
+from whit.engine.devices.device import target_of
 from whit.ir import ops
 from whit.ir.uop import UOp
-from whit.onnx.operators.kept import kept
 from whit.onnx.operators.origins import BYTES, Bytes, note_sum
 from whit.onnx.operators.windows import Window
 from whit.tensor import Tensor
@@ -65,23 +64,17 @@ def integer_product(a: Tensor, b: Tensor, a_zero: Zero, b_zero: Zero) -> Tensor:
     left = left.unsqueeze(-1) if isinstance(left, Tensor) and left.ndim == 1 else left
     if a.ndim < 2 or b.ndim < 2:
         return _plain_product(a.cast(dtypes.int32), b.cast(dtypes.int32), left, right)
-    sums = _column_sums(b)
     b, moved = signed(b)  # 6.5 -> 1.4 ms for 512 x 768 x 768
     right = raised(right, -moved)
     wide_a, wide_b = a.cast(dtypes.int32), b.cast(dtypes.int32)
     total = wide_a @ wide_b
     if left is not None:
-        total = total - left * (wide_b.sum(-2, True) if sums is None else sums - moved * int(b.shape[-2]))
+        total = total - left * wide_b.sum(-2, True).contiguous()
     if right is not None:
-        total = total - wide_a.sum(-1, True) * right
+        total = total - wide_a.sum(-1, True).contiguous() * right  # beside another sum, bytes are no words
         if left is not None:
             total = total + left * right * int(a.shape[-1])
     return total.cast(dtypes.int32)
-
-
-def _column_sums(b: Tensor) -> Tensor | None:
-    found = kept(b, "column sums", lambda array: (array.sum(-2, dtype=numpy.int32, keepdims=True),))
-    return None if found is None else found[0]
 
 
 def _plain_product(a: Tensor, b: Tensor, a_zero: Zero, b_zero: Zero) -> Tensor:
@@ -92,14 +85,15 @@ def _plain_product(a: Tensor, b: Tensor, a_zero: Zero, b_zero: Zero) -> Tensor:
 # ---- convolutions
 
 
-def is_on_cpu(x: Tensor) -> bool:
-    """Whether words of bytes are what the device multiplies."""
-    return x.device is None or x.device.startswith("CPU")
+def has_words(x: Tensor) -> bool:
+    """Whether the device multiplies words of bytes; floats are faster on other CPUs, and convolutions on GPUs."""
+    target = None if x.device is None else target_of(x.device)
+    return target is not None and "avx512vnni" in target.features
 
 
 def channels_last(x: Tensor) -> Tensor:
     """The same image, kept in memory with its channels last if it is made of images that are."""
-    if x.ndim != 4 or not is_on_cpu(x) or not _is_of_images(x.uop):
+    if x.ndim != 4 or not has_words(x) or not _is_of_images(x.uop):
         return x
     return x.permute((0, 2, 3, 1)).contiguous().permute((0, 3, 1, 2))
 
@@ -120,37 +114,29 @@ def _is_of_images(value: UOp) -> bool:
 
 def convolved(window: Window, x: Tensor, weight: Tensor, x_zero: Zero, w_zero: Zero) -> Tensor | None:
     """A convolution of bytes, what is padded counts as zero: whole numbers in int32, or in floats that are exact. None
-    where neither channels as words nor each channel by itself pay."""
-    if x.ndim != 4 or not {x.dtype, weight.dtype} <= {*BYTES} or not is_on_cpu(x):
+    where neither channels as words nor each channel by itself pay, and for weights that may change."""
+    is_image = x.ndim == 4 and 0 not in x.shape and {x.dtype, weight.dtype} <= {*BYTES}
+    if not (FROZEN and is_image and has_words(x)):
         return None
     outputs, inputs, *_ = weight.shape
     if x.shape[1] == inputs and outputs >= LEAST_CHANNELS:
         return _by_words(window, x, weight, wide_zero(x_zero), wide_zero(w_zero))
     if inputs == 1 and x.shape[1] == outputs:
-        return _by_channel(window, x, weight, wide_zero(x_zero), w_zero)
+        return _by_channel(window, x, weight, wide_zero(x_zero), wide_zero(w_zero))
     return None
 
 
 def _by_channel(window: Window, x: Tensor, weight: Tensor, x_zero: Zero, w_zero: Zero) -> Tensor | None:
     """Each channel by itself: neighbours are those of a pixel. 12.7 -> 0.14 ms for 144 channels of 40 x 40, 3 x 3."""
-    taps = math.prod(window.kernel)
-    if isinstance(w_zero, Tensor) or taps * BYTE * BYTE > EXACT_IN_FLOATS:
+    if math.prod(window.kernel) * BYTE * BYTE > EXACT_IN_FLOATS:
         return None
-    moved = 0 if w_zero is None else w_zero
-
-    def as_taps(array: Any) -> tuple[Any, Any]:
-        whole = array[:, 0].astype(numpy.float32).transpose(1, 2, 0) - moved
-        return whole, whole.sum((0, 1))
-
-    found = kept(weight, f"taps from {moved}", as_taps)
-    if found is None:
-        return None
-    by_tap, sums = found
+    by_tap = weight.cast(dtypes.float32).reshape((weight.shape[0], *window.kernel)).permute((1, 2, 0))
+    by_tap = (by_tap if w_zero is None else by_tap - w_zero).contiguous()
     image = x.permute((0, 2, 3, 1)).contiguous()
     seen = _windows(_padded(image, window, x_zero), window).cast(dtypes.float32)
     total = (seen * by_tap).sum((3, 4))
     if x_zero is not None:
-        total = total - x_zero * sums
+        total = total - x_zero * by_tap.sum((0, 1)).contiguous()
     return total.permute((0, 3, 1, 2))
 
 
@@ -159,25 +145,21 @@ def _panel(columns: int) -> int:
     return next((size for size in PANELS if columns % size == 0), columns)
 
 
-def _in_panels(weight: Any) -> tuple[Any, Any]:
-    """(out, in, *window) -> (panels, *window, in / 4, columns, 4) of signed bytes, and the sum of each column."""
-    outputs, inputs, *kernel = weight.shape
-    if weight.dtype == numpy.uint8:
-        weight = (weight ^ 128).view(numpy.int8)
-    sums = weight.reshape(outputs, -1).sum(1, dtype=numpy.int32)
-    filled = -(-inputs // WORD) * WORD
-    weight = numpy.pad(weight, [(0, 0), (0, filled - inputs), *[(0, 0)] * len(kernel)])
-    size = _panel(outputs)
-    parts = weight.reshape(outputs // size, size, filled // WORD, WORD, *kernel)
-    return parts.transpose(0, *range(4, parts.ndim), 2, 1, 3), sums
+def _in_panels(weight: Tensor) -> tuple[Tensor, Tensor]:
+    """(out, in, *window) -> (panels, *window, in / 4, columns, 4) of signed bytes, and the sum of each column. Who
+    captures a program makes both once."""
+    outputs, inputs, *kernel = (int(size) for size in weight.shape)
+    weight, _ = signed(weight)
+    sums = weight.cast(dtypes.int32).sum((1, 2, 3)).contiguous()
+    filled, size = -(-inputs // WORD) * WORD, _panel(outputs)
+    whole = weight if filled == inputs else weight.pad([(0, 0), (0, filled - inputs), (0, 0), (0, 0)])
+    parts = whole.reshape((outputs // size, size, filled // WORD, WORD, *kernel))
+    return parts.permute((0, 4, 5, 2, 1, 3)).contiguous(), sums
 
 
-def _by_words(window: Window, x: Tensor, weight: Tensor, x_zero: Zero, w_zero: Zero) -> Tensor | None:
-    """By words of four channels; None for a weight that is not known before the run."""
-    found = kept(weight, "panels", _in_panels)
-    if found is None:
-        return None
-    panels, sums = found
+def _by_words(window: Window, x: Tensor, weight: Tensor, x_zero: Zero, w_zero: Zero) -> Tensor:
+    """By words of four channels."""
+    panels, sums = _in_panels(weight)
     w_zero = raised(w_zero, -128 if weight.dtype is dtypes.uint8 else 0)
     image = _words_of_image(x, int(panels.shape[-3]) * WORD)
     around, moved = unsigned(_padded(image, window, x_zero))
@@ -195,7 +177,7 @@ def _by_words(window: Window, x: Tensor, weight: Tensor, x_zero: Zero, w_zero: Z
     if w_zero is not None:
         inputs = int(weight.shape[1])
         of_pixels = around[..., :inputs].cast(dtypes.int32).sum(-1, True).contiguous()
-        of_window = _windows(of_pixels, window).sum((-3, -2, -1)).unsqueeze(-1)
+        of_window = _windows(of_pixels, window).sum((-3, -2, -1)).unsqueeze(-1).contiguous()
         if x_zero is not None:
             of_window = of_window - x_zero * (inputs * math.prod(kernel))
         total = total - of_window * w_zero
@@ -246,7 +228,7 @@ def float_product(a: Bytes, b: Bytes) -> Tensor:
 
 def can_multiply(a: Bytes | None, b: Bytes | None) -> bool:
     """Whether the product of two matrices is one of bytes: scales do not change along the sum."""
-    if a is None or b is None or min(a.values.ndim, b.values.ndim) < 2:
+    if a is None or b is None or min(a.values.ndim, b.values.ndim) < 2 or not has_words(a.values):
         return False
     return a.axis is None and (b.axis is None or (b.values.ndim == 2 and b.axis == 1))
 

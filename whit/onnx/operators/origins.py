@@ -15,7 +15,6 @@ from whit.cache import register_cache
 from whit.dtype import dtypes
 from whit.ir import ops
 from whit.ir.uop import UOp
-from whit.onnx.operators.kept import is_weight, permuted
 from whit.records import dataclass
 from whit.tensor import Tensor
 
@@ -32,11 +31,6 @@ class Bytes:
     zero: Tensor | int | None
     axis: int | None = None
     numbers: tuple[float, int] | None = None  # scale and zero point, where the host knows both and each is one
-
-    @property
-    def is_weight(self) -> bool:
-        """Whether it is the same in all runs."""
-        return is_weight(self.values)
 
 
 _origins: weakref.WeakKeyDictionary[UOp, Bytes] = weakref.WeakKeyDictionary()
@@ -88,7 +82,7 @@ def origin(x: Tensor) -> Bytes | None:
     found = _origins.get(node)
     if found is None or not views:
         return found
-    if found.axis is not None or is_weight(found.values):
+    if found.axis is not None:
         return _turned(found, views)
     values = found.values.uop
     for view in reversed(views):
@@ -98,8 +92,7 @@ def origin(x: Tensor) -> Bytes | None:
 
 def _turned(found: Bytes, views: list[UOp]) -> Bytes | None:
     """A weight that is turned is one still; its scales are for the axis that moved."""
-    if len(views) != 1 or views[0].op is not ops.PERMUTE:
+    if len(views) != 1 or views[0].op is not ops.PERMUTE or found.axis is None:
         return None
     order = tuple(views[0].arg)
-    axis = None if found.axis is None else order.index(found.axis)
-    return Bytes(permuted(found.values, order), found.scale, found.zero, axis, found.numbers)
+    return Bytes(Tensor(found.values.uop.permute(order)), found.scale, found.zero, order.index(found.axis))

@@ -51,7 +51,7 @@ def max_pool(node: Node, x: Tensor) -> Value:
 
 def _places_in_all(node: Node, x: Tensor, place: Tensor, space: Any, moved: Window | None) -> Tensor:
     """A position in the (padded) image of a channel -> one in the whole tensor; images by columns if the node says."""
-    steps = [int(n) for n in x.shape[2:]]
+    steps = [*x.shape[2:]]
     digits, rest = [], place
     for size in reversed([int(n) for n in space]):
         digits.append(rest % size)
@@ -65,7 +65,8 @@ def _places_in_all(node: Node, x: Tensor, place: Tensor, space: Any, moved: Wind
         flat = flat * steps[axis] + digits[axis]
     lead = math.prod(x.shape[:2])
     start = Tensor.arange(lead, device=x.device, dtype=dtypes.int64) * math.prod(steps)
-    return flat + start.reshape((*x.shape[:2], *(1,) * len(steps)))
+    result: Tensor = flat + start.reshape((*x.shape[:2], *(1,) * len(steps)))
+    return result
 
 
 @operator("AveragePool", since=(1, 7, 10, 11, 19, 22))
@@ -119,7 +120,7 @@ def max_unpool(node: Node, x: Tensor, indices: Tensor, shape: Value = None) -> T
         (int(n) - 1) * step - sum(pair) + k
         for n, step, pair, k in zip(x.shape[2:], strides, window.pads, kernel, strict=True)
     ]
-    sizes = [int(n) for n in x.shape[:2]] + natural
+    sizes = [*x.shape[:2], *natural]
     wanted = host_int_list(shape) if shape is not None else sizes
     flat = Tensor.zeros(math.prod(sizes), dtype=x.dtype, device=x.device)
     places = indices.cast(dtypes.int64).reshape((x.numel(),))

@@ -135,6 +135,7 @@ def _dequantised(node: Node, x: Tensor, scale: Tensor, zero: Tensor | None, dtyp
 @operator("DynamicQuantizeLinear", since=(11,))
 def dynamic_quantize_linear(node: Node, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Bytes, with the scale and zero point that suit the range of the tensor and 0."""
+    x = channels_last(x).contiguous()  # three kernels read it
     low, high = x.min().minimum(0), x.max().maximum(0)
     scale = (high - low) / 255
     scale = (scale == 0).where(1.0, scale)

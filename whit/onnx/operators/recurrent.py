@@ -13,6 +13,7 @@ from typing import Final
 from whit.dtype import dtypes
 from whit.errors import NotSupportedError
 from whit.onnx.operators.registry import Node, Value, operator
+from whit.onnx.sizes import is_same
 from whit.records import dataclass
 from whit.tensor import Tensor
 from whit.tensor.control.loops import scan_pure
@@ -228,7 +229,7 @@ def _run(step: Step, layer: Layer, x: Tensor, states: list[Tensor], backwards: b
 
     `backwards`: one direction, from the end on. Of two the second one is.
     """
-    if not int(x.shape[0]):
+    if is_same(x.shape[0], 0):
         return Tensor.zeros(0, *states[0].shape, dtype=x.dtype, device=x.device), states
     lengths, both = layer.lengths, int(layer.w.shape[0]) == 2
     turns = both or (backwards and lengths is not None)

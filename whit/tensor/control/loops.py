@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from whit.cache import register_cache
+from whit.cache import RecentlyUsed
 from whit.config import settings_key
 from whit.containers import Structure
 from whit.dtype import dtypes
@@ -87,8 +87,10 @@ def counted(lower: Any, upper: Any, body: Callable[[Any, Any], Any], init: Any) 
 
 
 Steps = Callable[..., Sequence[Any]]
-_pure: dict[tuple[Any, ...], tuple[UOp, tuple[UOp, ...]] | None] = {}  # -> the function, and numbers that it reads
-register_cache(_pure.clear, "tensor.pure_steps")
+# -> the function, and numbers that it reads; or that there is none
+_pure: RecentlyUsed[tuple[Any, ...], tuple[tuple[UOp, tuple[UOp, ...]] | None]] = RecentlyUsed(
+    "tensor.pure_steps", 1024
+)
 
 
 def scan_pure(
@@ -105,9 +107,10 @@ def scan_pure(
         _kinds(inputs, 1),
         tuple([_kinds([t]) if t is not None else None for t in others]),
     )
-    if key not in _pure:
-        _pure[key] = _pure_function(step, inputs, states, others)
-    found = _pure[key]
+    known = _pure.get(key)
+    if known is None:
+        known = _pure[key] = (_pure_function(step, inputs, states, others),)
+    (found,) = known
     if found is None or length == 0:
         return _pure_written_out(step, inputs, states, others, length, is_reversed)
     function, numbers = found

@@ -16,6 +16,7 @@ from functools import partial
 from math import prod
 
 from whit.ir import ops
+from whit.ir.sizes import is_at_most
 from whit.ir.uop import UOp, const
 from whit.kernel.convolution_cost import WINOGRAD_TILES, best_winograd_tile, fastest_winograd_tile
 from whit.kernel.forms import NO_PREFERENCE, Forms
@@ -63,6 +64,11 @@ class Sliding:
         return {*self.kernel, *self.stride} == {1} and not any(map(any, self.padding))
 
     @property
+    def is_open_inside(self) -> bool:
+        """Whether the size of an axis that is not the outermost depends on variables: its ends are somewhere inside."""
+        return not all(isinstance(size, int) for size in self.sizes[1:])
+
+    @property
     def is_side_by_side(self) -> bool:
         """Whether windows fill the input, and each element is in one."""
         whole = tuple(o * k for o, k in zip(self.outputs, self.kernel, strict=True))
@@ -92,6 +98,9 @@ def convolve(x: UOp, w: UOp, slide: Sliding) -> UOp:
     total = _by_winograd(x, w, slide)
     if total is None and slide.forms.channels_last and slide.groups == 1:
         total = _by_pixels(x, w, slide)
+    is_open = not isinstance(x.shape[0], int) or (slide.is_open_inside and not slide.is_product)
+    if total is None and slide.groups == 1 and is_open:
+        total = _by_columns(x, w, slide)
     if total is None:
         seen, weight = _operands(x, w, slide)
         product = seen * weight
@@ -120,6 +129,23 @@ def _folding(x: UOp, slide: Sliding) -> Folding:
 def _folded(folding: Folding, forms: Forms) -> Sliding:
     """How a folded weight slides over a folded image."""
     return Sliding((1, 1), (1, 1), 1, folding.sizes, (folding.taps, 1), ((0, 0), (0, 0)), forms=forms)
+
+
+def _by_columns(x: UOp, w: UOp, slide: Sliding) -> UOp | None:
+    """The same by a copy of what the window sees, a row for each of its elements: then positions are one long axis,
+    which a product of matrices has tiles along, wherever lines end: 96 -> 24 channels, 3 x 3, 80 x 60: 21 -> 6 ms.
+    None where the length of that axis is not seen to be one: (8*h - 2) * (8*w - 2)."""
+    batch, outputs, part, count = x.shape[0], w.shape[0], w.shape[1], len(slide.kernel)
+    places = (batch, *slide.outputs)
+    taps, pixels = prod((part, *slide.kernel)), prod(places)
+    if not is_at_most(0, pixels):
+        return None
+    seen = _seen(x, slide).reshape((*places, part, *slide.kernel))
+    rows = seen.permute((*range(1 + count, 2 + 2 * count), *range(1 + count))).stage()
+    full = (outputs, taps, pixels)
+    product = rows.reshape((1, taps, pixels)).expand(full) * w.reshape((outputs, taps, 1)).expand(full)
+    total = product.reduce(ops.ADD, (1,)).stage().reshape((outputs, *places))
+    return total.permute((1, 0, *range(2, 2 + count)))
 
 
 def _by_winograd(x: UOp, w: UOp, slide: Sliding) -> UOp | None:
