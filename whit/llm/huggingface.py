@@ -256,13 +256,15 @@ def config_of(n: Numbers, family: Family) -> tuple[Config, tuple[int, ...]]:
         latent=latent,
         is_parallel=_is_parallel(n, family),
     )
-    hidden = n.size("intermediate_size", "n_inner", "ffn_hidden_size", default=4 * width)
+    hidden = n.size("ffn_hidden_size", "intermediate_size", "n_inner", default=4 * width)
     return config, (hidden,) * layers
 
 
 def _shared(n: Numbers, family: Family, heads: int) -> int:
     if family.name == "falcon" and not n.flag("new_decoder_architecture", default=False):
         return 1 if n.flag("multi_query", default=True) else heads
+    if family.name in ("gpt2", "gptneox", "bert", "nomic-bert"):
+        return heads
     return n.size("num_key_value_heads", "num_kv_heads", default=heads)
 
 
@@ -300,7 +302,7 @@ def _ropes(n: Numbers, family: Family, size: int, context: int) -> tuple[Rope | 
     if not isinstance(main, dict) or not isinstance(local, dict):
         raise n.error("rope_parameters", f"is no object: {given!r:.60}")
     part = n.number("partial_rotary_factor", "rotary_pct", default=main.get("partial_rotary_factor") or 1.0)
-    rope = _rope(n, Numbers(main, "config.json", "rope_scaling."), family, int(size * part), context)
+    rope = _rope(n, Numbers(main, "config.json: rope_scaling"), family, int(size * part), context)
     base = n.number("rope_local_base_freq", default=local.get("rope_theta") or family.local_base or 0.0)
     return rope, replace(rope, base=base, kind="none", factors=()) if base else None
 
@@ -366,7 +368,7 @@ def _yarn_score(n: Numbers) -> float:
     given = n.get("rope_parameters", "rope_scaling") or {}
     if not isinstance(given, dict) or given.get("mscale_all_dim") is None:
         return 1.0
-    r = Numbers(given, "config.json", "rope_scaling.")
+    r = Numbers(given, "config.json: rope_scaling")
     return _yarn_scale(r.number("factor", default=1.0), r.number("mscale_all_dim", default=1.0)) ** 2
 
 
