@@ -334,3 +334,11 @@ def test_a_variable_may_have_any_name(name: str, device: str) -> None:
     variable, x = Variable(name, 0, 100), Tensor.arange(200, device=device).realize()
     assert x[variable.bind(3) : variable.bind(3) + 4].sum().item() == 18
     assert (x * variable.bind(7)).sum().item() == 7 * 199 * 100
+
+
+def test_a_softmax_written_by_hand_along_a_symbolic_axis() -> None:
+    """The expanded axis has a size that is a source of the EXPAND, too."""
+    n = Variable("n", 1, 8)
+    x = t(X)[:, : n.bind(5)]
+    e = (x - x.max(-1, keepdim=True)).exp()
+    np.testing.assert_allclose((e / e.sum(-1, keepdim=True)).numpy(), x.softmax(-1).numpy(), rtol=1e-6)

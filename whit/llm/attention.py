@@ -49,8 +49,12 @@ def mixed(
     seen = _seen(rows, keys.shape[1], position, window, is_causal, queries.device)
     if seen is not None:
         scores = seen.where(scores, -float("inf"))
-    found = scores.softmax(-1) @ values.cast(dtypes.float32)
-    found = found if together else found.contiguous()  # else in the order of what reads it, which is slow
+    values = values.cast(dtypes.float32)
+    if together:  # divided at the end, with less to do along a symbolic axis: 66 -> 51 us for 9 heads and 200 keys
+        weights = (scores - scores.max(-1, keepdim=True)).exp()
+        found = (weights @ values) / weights.sum(-1, keepdim=True)
+    else:
+        found = (scores.softmax(-1) @ values).contiguous()  # else in the order of what reads it, which is slow
     return found.reshape(heads, rows, values.shape[-1])
 
 
