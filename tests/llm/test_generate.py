@@ -44,7 +44,10 @@ def written(folder: Path, **changes: Any) -> Path:
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> LanguageModel:
-    return load(written(tmp_path_factory.mktemp("llm")))
+    found = load(written(tmp_path_factory.mktemp("llm")))
+    assert found.runner is not None
+    found.runner.nbytes = 1 << 40  # as of a large model, whose prompts are never computed word by word
+    return found
 
 
 def test_a_prompt_at_once_and_word_by_word_give_the_same(model: LanguageModel) -> None:
@@ -55,6 +58,17 @@ def test_a_prompt_at_once_and_word_by_word_give_the_same(model: LanguageModel) -
         assert list(model.tokens(PROMPT, most=8)) == whole
     finally:
         model.runner.chunk = kept
+
+
+def test_the_first_words_of_small_models_need_one_program(tmp_path: Path, model: LanguageModel) -> None:
+    runner = load(written(tmp_path)).runner
+    assert runner is not None
+    assert list(runner.tokens(PROMPT, Sampling(), 4)) == list(model.tokens(PROMPT, most=4))
+    assert (len(runner._prefill.captured), runner.stepped) == (0, len(PROMPT))
+    runner.nbytes = 1 << 40
+    runner.past.clear()
+    list(runner.tokens(PROMPT, Sampling(), 1))
+    assert len(runner._prefill.captured) == 1
 
 
 def test_what_prompts_share_is_computed_once(model: LanguageModel) -> None:

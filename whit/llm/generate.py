@@ -23,9 +23,14 @@ from whit.jit.jit import TinyJit
 from whit.llm.cache import Cache
 from whit.llm.model import Transformer
 from whit.llm.sampling import Plan, Sampling, choose, recent_words
+from whit.nn.state.model import get_parameters
 from whit.tensor import Tensor
 
 MOST_CHUNK, LEAST_CHUNK = 512, 32  # positions that are computed at once
+# A program for prompts takes seconds to capture. Before it is there, prompts are computed word by word as long as
+# that reads
+# no more bytes of weights than this: less than half a second.
+MOST_STEPPED_BYTES = 4 << 30
 MOST_SCORES = 1 << 25  # of all heads and positions of a chunk
 
 
@@ -65,6 +70,8 @@ class Runner:
         self.past: list[int] = []  # words whose keys and values are in the cache
         self.position = UOp.variable("position", 0, context - 1)
         self.count = UOp.variable("count", 1, self.chunk)
+        self.nbytes = sum(int(x.nbytes()) for x in get_parameters(model))
+        self.stepped = 0  # words of prompts that were computed one by one
         programs = Programs(model, Cache(model.config, context, dtype, device))
         self._prefill, self._step, self._all = (
             TinyJit(programs.prefill),
@@ -114,8 +121,10 @@ class Runner:
         given = (*fixed, *recent, *last)
         while True:
             part = prompt[start : start + self.chunk]
-            if len(part) == 1:
-                token = self._step(self._tensor(np.array(part, np.int32)), self.position.bind(start), plan, *given)
+            if len(part) == 1 or self._are_few(len(part)):
+                for i, word in enumerate(part):
+                    single = self._tensor(np.array([word], np.int32))
+                    token = self._step(single, self.position.bind(start + i), plan, *given)
             else:
                 tokens = self._tensor(_padded(part, self.chunk))
                 token = self._prefill(tokens, self.position.bind(start), self.count.bind(len(part)), plan, *given)
@@ -123,6 +132,13 @@ class Runner:
             start += len(part)
             if start == len(prompt):
                 return token
+
+    def _are_few(self, count: int) -> bool:
+        """Whether words of a prompt are computed one by one; they are counted, so that it ends soon."""
+        if self._prefill.captured or (self.stepped + count) * self.nbytes > MOST_STEPPED_BYTES:
+            return False
+        self.stepped += count
+        return True
 
     def _tensor(self, array: np.ndarray) -> Tensor:
         return Tensor(array, device=self.device).realize()
