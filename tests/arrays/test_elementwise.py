@@ -10,6 +10,8 @@ import pytest
 import whit.numpy as xp
 from arrays.strict import ALL, COMPLEX, FLOATS, INTEGERS, NUMERIC, REAL, TRIED, assert_close, check, samples
 
+pytestmark = pytest.mark.slow
+
 FLOATING = FLOATS + COMPLEX
 GROUPS_OF_ONE = (
     ("abs negative positive square sign isfinite isinf isnan", NUMERIC),

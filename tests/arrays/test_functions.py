@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from arrays import draws
 from arrays.strict import ALL, COMPLEX, FLOATS, NUMERIC, REAL, check
 
+pytestmark = pytest.mark.slow
+
 FLOATING = FLOATS + COMPLEX
 CASES = {
     # creation

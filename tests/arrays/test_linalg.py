@@ -14,6 +14,8 @@ from arrays import draws
 from arrays.strict import COMPLEX, FLOATS, check, same, strict
 from whit import Tensor
 
+pytestmark = pytest.mark.slow
+
 FEW = settings(max_examples=max(settings.default.max_examples // 25, 2))
 ONE = {
     "det": draws.well,

@@ -11,6 +11,8 @@ from tensor.test_pytorch_names import assert_same, is_left_out
 
 import whit.numpy as xp
 
+pytestmark = pytest.mark.slow
+
 FUNCTIONS = [name for name in TRIED if hasattr(np, name.name) and name.name != "unstack"]
 
 

@@ -16,6 +16,8 @@ from arrays.draws import array_of
 from arrays.strict import ALL, COMPLEX, FLOATS, INTEGERS, NUMERIC, REAL, TRIED, assert_close, samples
 from whit import Tensor
 
+pytestmark = pytest.mark.slow
+
 SOME = settings(max_examples=max(settings.default.max_examples // 4, 4))
 OPERATORS = {
     **dict.fromkeys(("add", "sub", "mul", "pow"), NUMERIC),

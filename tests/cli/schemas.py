@@ -117,10 +117,30 @@ SCHEMAS: dict[str, dict[str, Any]] = {
         "inputs": dict,
         "outputs": dict,
         "nodes": int,
+        "graphs": int,
         "operators": dict,
         "parameters": int,
         "parameter_bytes": int,
-        "run": ({"first_seconds": float, "seconds": float, "programs": int}, None),
+        "run": ({"first_seconds": float, "seconds": float, "programs": int, "peak_bytes": int}, None),
+        "profile": (
+            {
+                "seconds": float,
+                "kernel_seconds": float,
+                "unwatched_seconds": float,
+                "nodes": [
+                    {
+                        "node": str,
+                        "operator": str,
+                        "seconds": float,
+                        "kernels": int,
+                        "fused": [str],
+                        "floor_seconds": (float, None),
+                    }
+                ],
+                "operators": dict,
+            },
+            None,
+        ),
         "compare": ({"worst": dict, "seconds": float, "same": bool, "first_node": (str, None)}, None),
     },
     "error": {"error": {"kind": str, "message": str}},

@@ -19,6 +19,8 @@ from whit.ir.op import PROGRAM
 from whit.ir.uop import UOp, const, make
 from whit.target import parse_target
 
+pytestmark = pytest.mark.slow
+
 TARGETS = ("CPU:LLVM:x86-64-v3", "CPU:LLVM:x86-64", "CPU:C:x86-64", "CUDA:PTX:sm_90a")
 F32, I64 = dtypes.float32, dtypes.int64
 

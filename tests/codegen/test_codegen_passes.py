@@ -98,6 +98,13 @@ def test_ranges_of_a_transposition_stay() -> None:
     assert merge_ranges(body) is body
 
 
+def test_ranges_of_a_symbolic_axis_times_a_number_stay_where_they_are_not_walked_as_one() -> None:
+    n = UOp.variable("n", 1, 64)
+    left, right = (UOp.param(slot, dtypes.float32, shape) for slot, shape in ((1, (n * 4, 1)), (2, (1, 6))))
+    body = kernel(left.expand((n * 4, 6)) + right.expand((n * 4, 6)))
+    assert merge_ranges(body) is body
+
+
 def test_ranges_that_are_reduced_together_become_one() -> None:
     merged = merge_ranges(kernel(param(0, 6, 8).reduce(ops.ADD, (0, 1))))
     (r,) = [node for node in merged.topological() if node.op is ops.RANGE]

@@ -38,8 +38,10 @@ def product(m: int, k: int, n: int, left: DType = dtypes.int8, right: DType = dt
 
 def ran(body: UOp, a: np.ndarray, b: np.ndarray, size: int) -> np.ndarray:
     result = np.zeros(size, np.int32)
-    params = {node.arg.slot: node for node in body.topological() if node.op is ops.PARAM}
-    run(body, {params[0]: result, params[1]: a.reshape(-1), params[2]: b.reshape(-1)})
+    given = (result, a.reshape(-1), b.reshape(-1))
+    params = [node for node in body.topological() if node.op is ops.PARAM]
+    views = {node: given[node.arg.slot].view(node.dtype.name) for node in params}
+    run(body, views)
     return result
 
 
@@ -126,3 +128,52 @@ def test_sums_that_wrap_and_what_follows_them() -> None:
     a, b = np.full((16, 64), -128, np.int8), np.full((64, 48), -128, np.int8)
     found = ((Tensor(a) @ Tensor(b)).float() * 0.5 + 1).relu().numpy()
     assert (found == 64 * 128 * 128 * 0.5 + 1).all()
+
+
+# ---- words that are read as they lie
+
+
+def test_neighbours_along_k_are_read_as_one_word() -> None:
+    m, k, n = 3, 8, 5
+    a, b = UOp.param(1, dtypes.int8, (m * k,)), UOp.param(2, dtypes.uint8, (n * k,))
+    row, column, along = UOp.range(m, 0), UOp.range(n, 1), UOp.range(k, 1000, RangeKind.REDUCE)
+    left = (a.index(row * k + along).bitcast(dtypes.uint8) ^ 128).bitcast(dtypes.int8)
+    both = left.cast(dtypes.int32) * b.index(column * k + along).cast(dtypes.int32)
+    total = both.reduce(ops.ADD, ranges=(along,))
+    found = as_dot(UOp.group(UOp.param(0, dtypes.int32, (m * n,)).store(total, row * n + column)), ICELAKE)
+    assert found is not None
+    params = {node.arg.slot: node for node in found.topological() if node.op is ops.PARAM}
+    assert [params[i].dtype for i in (1, 2)] == [dtypes.int32, dtypes.int32]
+    x, y = values("int8", m, k), values("uint8", n, k)
+    want = (x.astype(int) ^ -128) @ y.T.astype(int)
+    assert ran(found, x, y, m * n).tolist() == want.reshape(-1).tolist()
+
+
+@pytest.mark.parametrize(("step", "offset"), [(9, 0), (8, 2)], ids=["rows of nine", "from the third on"])
+def test_words_that_begin_elsewhere_are_put_together(step: int, offset: int) -> None:
+    a, b = UOp.param(1, dtypes.uint8, (80,)), UOp.param(2, dtypes.int8, (80,))
+    row, column, along = UOp.range(3, 0), UOp.range(5, 1), UOp.range(8, 1000, RangeKind.REDUCE)
+    left, right = (side.index(r * step + along + offset) for side, r in ((a, row), (b, column)))
+    total = (left.cast(dtypes.int32) * right.cast(dtypes.int32)).reduce(ops.ADD, ranges=(along,))
+    found = as_dot(UOp.group(UOp.param(0, dtypes.int32, (15,)).store(total, row * 5 + column)), ICELAKE)
+    assert found is not None
+    assert all(node.dtype is not dtypes.int32 for node in found.topological() if node.op is ops.PARAM and node.arg.slot)
+    x, y = values("uint8", 80), values("int8", 80)
+    rows = [array[offset + np.arange(count)[:, None] * step + np.arange(8)] for array, count in ((x, 3), (y, 5))]
+    want = rows[0].astype(int) @ rows[1].T.astype(int)
+    assert ran(found, x, y, 15).tolist() == want.reshape(-1).tolist()
+
+
+def test_columns_in_panels_have_ranges_of_their_own() -> None:
+    m, k, n, panel = 12, 16, 64, 32
+    a, b = UOp.param(1, dtypes.uint8, (m * k,)), UOp.param(2, dtypes.int8, (n * k,))
+    row, column = UOp.range(m, 0), UOp.range(n, 1)
+    outer, inner = UOp.range(k // 4, 1000, RangeKind.REDUCE), UOp.range(4, 1001, RangeKind.REDUCE)
+    place = ((column // panel * (k // 4) + outer) * panel + column % panel) * 4 + inner
+    both = a.index(row * k + outer * 4 + inner).cast(dtypes.int32) * b.index(place).cast(dtypes.int32)
+    total = both.reduce(ops.ADD, ranges=(outer, inner))
+    found = as_dot(UOp.group(UOp.param(0, dtypes.int32, (m * n,)).store(total, row * n + column)), ICELAKE)
+    assert found is not None
+    sizes = sorted(node.size for node in found.topological() if node.op is ops.RANGE)
+    assert sizes == [n // panel, k // 4, m, panel]
+    assert all(node.op not in (ops.FLOORDIV, ops.FLOORMOD) for node in found.topological())

@@ -265,3 +265,19 @@ def test_a_program_under_profile(tmp_path: Path) -> None:
     assert "softmax + mul  train.py:3  " in done.stderr
     (line,) = [line for line in done.stdout.splitlines() if "softmax" in line]
     assert line.split()[3:7] == ["softmax", "+", "mul", "float32(1,"] and "  train.py:3  " in line
+
+
+def test_kernels_before_a_loop_have_names_too() -> None:
+    class Recurrent:
+        def __init__(self) -> None:
+            self.first, self.lstm = nn.Linear(8, 8), nn.LSTM(8, 8)
+
+        def __call__(self, x: Tensor) -> Tensor:
+            return self.lstm(self.first(x).relu())[0]
+
+    recurrent = Recurrent()
+    Tensor.realize(*nn.state.get_parameters(recurrent))
+    with whit.profile() as profile:
+        recurrent(Tensor.ones(3, 2, 8)).realize()
+    names = [launch.name for launch in profile.launches]
+    assert "first linear + relu" in names and all(launch.layer != "-" for launch in profile.launches), names

@@ -20,6 +20,8 @@ from whit.ir.uop import UOp, make
 from whit.schedule import schedule
 from whit.target import parse_target
 
+pytestmark = pytest.mark.slow
+
 X = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], np.float32)
 
 

@@ -26,6 +26,7 @@ def test_random_programs_mean_what_numpy_says(first: int) -> None:
         )
 
 
+@pytest.mark.slow
 def test_programs_have_every_kind_of_step() -> None:
     text = "\n".join(text_of(make_program(seed)) for seed in range(150))
     for call in (

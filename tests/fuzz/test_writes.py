@@ -9,6 +9,8 @@ from fuzz.writes import make_program
 from whit import Context, Tensor
 from whit.engine.realize import changes
 
+pytestmark = pytest.mark.slow
+
 DEVICES = ("CPU", "CPU:C", "PYTHON")
 M = np.array([[-2.0, -1.0], [0.0, 1.0], [2.0, 3.0]], np.float32)
 

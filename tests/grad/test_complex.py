@@ -11,6 +11,8 @@ import pytest
 from whit import Tensor, TinyJit, checkpoint, function, grad, jvp, vjp, vmap
 from whit.errors import DTypeError
 
+pytestmark = pytest.mark.slow
+
 
 def numbers(*shape: int, seed: int = 0) -> Any:
     random = np.random.default_rng(seed)

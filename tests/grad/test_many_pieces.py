@@ -7,6 +7,8 @@ from whit import Tensor, function
 from whit.ir import ops
 from whit.transform.reverse import MANY_PIECES
 
+pytestmark = pytest.mark.slow
+
 RNG = np.random.default_rng(0)
 
 

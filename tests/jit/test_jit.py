@@ -346,6 +346,16 @@ def test_pruned_work_is_done_once_and_again_after_a_change() -> None:
     assert (plain.kernels, pruned.kernels) == (2, 1) and len(pruned.captured) == 1
 
 
+def test_pruned_work_is_kept_before_it_is_expanded() -> None:
+    w = Tensor.rand(32, 16).realize()
+    pruned = TinyJit(lambda x: x @ (w * 2).contiguous().T, prune=True)
+    for _ in range(3):
+        x = Tensor.rand(8, 16).realize()
+        assert pruned(x).allclose(x @ w.T * 2, 1e-5)
+    ((replay, _),) = next(iter(pruned._captures.values()))
+    assert [node.shape for node in replay.program.pruned] == [(32, 16)]
+
+
 def test_donated_argument_gives_its_memory_to_the_result() -> None:
     f = TinyJit(lambda x, y: x * 2 + y, donate=(0,))
     x, y = Tensor.rand(1000).realize(), Tensor.rand(1000).realize()

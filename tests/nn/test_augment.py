@@ -9,6 +9,8 @@ from whit import Tensor, TinyJit
 from whit.errors import ArgumentError, ShapeError
 from whit.nn.data import augment
 
+pytestmark = pytest.mark.slow
+
 IMAGES = np.arange(6 * 3 * 8 * 7, dtype=np.float32).reshape(6, 3, 8, 7) + 1
 
 

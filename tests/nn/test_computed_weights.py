@@ -15,6 +15,8 @@ from whit import Tensor, dtypes, nn
 from whit.errors import ArgumentError, DTypeError, ShapeError
 from whit.nn.utils import parametrizations, parametrize
 
+pytestmark = pytest.mark.slow
+
 SEED = np.random.default_rng(0)
 
 

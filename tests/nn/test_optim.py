@@ -245,6 +245,7 @@ def test_fused_parameters_are_still_the_model() -> None:
     assert model(Tensor([[1.0, 2.0, 3.0]])).tolist() == [[6.0, 6.0]]
 
 
+@pytest.mark.slow
 def test_a_step_computes_running_statistics_too() -> None:
     gc.collect()  # what earlier tests left in cycles shall not go meanwhile
     layer = nn.BatchNorm(3)

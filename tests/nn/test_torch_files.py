@@ -18,7 +18,7 @@ from whit import Tensor, dtypes
 from whit.errors import ParseError
 from whit.nn.state import torch_load
 from whit.nn.state.pickles import Unpickler
-from whit.nn.state.source import Reader, open_source
+from whit.tensor.source import Reader, open_source
 
 pytestmark = pytest.mark.slow  # many
 

@@ -21,12 +21,12 @@ from typing import Any
 import numpy as np
 
 from whit import onnx as models
-from whit.nn.state.source import open_source
 from whit.onnx import types
 from whit.onnx.proto import read_model
 from whit.onnx.tensors import standing_for
 from whit.onnx.wire import Wire
 from whit.tensor import Tensor
+from whit.tensor.source import open_source
 
 KINDS = ("node", "simple", "pytorch-converted", "pytorch-operator")
 RESULTS = Path(__file__).with_name("results.txt")  # what docs/make_onnx.py reads

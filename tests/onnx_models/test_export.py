@@ -13,9 +13,11 @@ import pytest
 import whit
 from whit import Tensor, dtypes, nn, onnx
 from whit.errors import ArgumentError, NotSupportedError, ShapeError
-from whit.nn.state.source import open_source
 from whit.onnx.proto import read_model
 from whit.onnx.wire import Wire
+from whit.tensor.source import open_source
+
+pytestmark = pytest.mark.slow
 
 HAS_RUNTIME = importlib.util.find_spec("onnxruntime") is not None and importlib.util.find_spec("onnx") is not None
 
@@ -59,10 +61,10 @@ def same(wanted: list[Any], found: list[Any]) -> None:
         np.testing.assert_allclose(other, one, rtol=1e-4, atol=1e-5)
 
 
-def in_runtime(data: bytes, named: dict[str, Any]) -> list[Any]:
+def in_runtime(data: bytes | Path, named: dict[str, Any]) -> list[Any]:
     checker = pytest.importorskip("onnx.checker")
     runtime = pytest.importorskip("onnxruntime")
-    checker.check_model(data, full_check=True)
+    checker.check_model(data if isinstance(data, bytes) else str(data), full_check=True)
     found: list[Any] = runtime.InferenceSession(data, providers=["CPUExecutionProvider"]).run(None, named)
     return found
 

@@ -1,12 +1,16 @@
 """Files that are wrong, cut off or made to harm: an error that says what is the matter, in little time and memory."""
 
 import random
+import signal
+import time
 import tracemalloc
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from fuzz import onnx as fuzzer
 
 from onnx_models.write import attribute, field, fields, function, graph, model, node, tensor, value
 from whit import onnx
@@ -107,29 +111,180 @@ def test_graphs_in_graphs_stop() -> None:
         onnx.load(field(1, 10) + field(7, inner))
 
 
-def test_damaged_files_give_errors_of_ours() -> None:
-    body = graph([node("Add", ["v", "x"], ["next"])], [value("i"), value("c"), value("v")], [value("c"), value("next")])
-    good = model(
-        [
-            node("Loop", ["m", "", "x"], ["l"], body=body),
-            node("Reshape", ["l", "shape"], ["r"]),
-            node("Gemm", ["r", "w"], ["y"], transB=1, alpha=0.5),
-        ],
-        [X, value("m", 7, [])],
-        [Y],
-        [tensor("w", np.ones((2, 3), np.float32)), tensor("shape", np.array([-1, 3]), is_raw=False)],
-    )
-    generator = random.Random(0)
-    for _ in range(400):
-        data = bytearray(good)
-        for _ in range(generator.choice([1, 1, 2, 5])):
-            data[generator.randrange(len(data))] = generator.randrange(256)
-        data = data[: generator.randrange(len(data))] if generator.random() < 0.3 else data
-        try:
-            found = onnx.load(bytes(data))
-        except UserError:
-            continue
-        assert found.graph.outputs is not None
+def test_damaged_and_wrong_files_give_errors_of_ours() -> None:
+    for seed in range(700):
+        problem = fuzzer.problem_of(fuzzer.file_of(seed))
+        assert not problem, f"seed {seed}: {problem}"
+
+
+@pytest.mark.parametrize("number", range(len(fuzzer.good_files())))
+def test_files_that_are_cut_off_anywhere_give_errors(number: int) -> None:
+    good = fuzzer.good_files()[number]
+    given = {"x": np.ones(3, np.float32), "m": np.array(3)}
+    whole = onnx.load(good, jit=False)
+    assert whole({port.name: given[port.name] for port in whole.inputs})
+    for end in range(len(good)):
+        assert not fuzzer.problem_of(good[:end]), f"{end} bytes"  # a file without its last parts may be one
+
+
+def one(*names: str, **attributes: Any) -> onnx.Model:
+    """A model of one node, whose further inputs are constants: name=array."""
+    kind, *inputs = names
+    arrays = {name: value for name, value in attributes.items() if isinstance(value, np.ndarray)}
+    given = {name: value for name, value in attributes.items() if name not in arrays}
+    version = given.pop("version", 20)
+    made = node(kind, ["x", *inputs, *arrays], ["y"], **given)
+    return load(made, tensors=[tensor(name, value) for name, value in arrays.items()], version=version)
+
+
+SCALE = "Scales are above 0"
+WRONG_NODES = {
+    "too few inputs": (lambda: one("Add"), "Add has 1 inputs\n.*the operator takes 2"),
+    "too many inputs": (lambda: one("Neg", "x", "x"), "Neg has 3 inputs\n.*the operator takes 1"),
+    "no branches": (lambda: load(node("If", ["x"], ["y"])), "If has no graph then_branch"),
+    "no body": (lambda: load(node("Loop", ["", "", "x"], ["y"], body=3)), "Loop has no graph body"),
+    "a body of other inputs": (
+        lambda: load(node("Loop", ["", "", "x"], ["y"], body=graph([], [], [value("x")]))),
+        "Loop and its graph do not fit together",
+    ),
+    "no number of slices": (
+        lambda: load(node("Scan", ["x"], ["y"], body=graph([], [value("a")], [value("a")]))),
+        "Scan and its graph do not fit together",
+    ),
+    "an output that is not made": (
+        lambda: onnx.load(model([node("Neg", ["x"], ["z", "y"])], [X], [Y])),
+        'Neg gives 1 outputs\n.*the model reads another, "y"',
+    ),
+    "the same of constants": (
+        lambda: load(node("Neg", ["w"], ["z", "v"]), node("Add", ["x", "v"], ["y"]), tensors=[tensor("w", np.ones(3))]),
+        'nothing makes "v"',
+    ),
+    "an attribute of another kind": (
+        lambda: one("Softmax", axis=[1, 2]),
+        "Softmax cannot be computed\n *of float32\\(3,\\): .*\n.*The model is wrong",
+    ),
+    "no output at all": (
+        lambda: onnx.load(model([node("Neg", ["x"], [""])], [X], [value("")])),
+        'nothing makes the output ""',
+    ),
+    "a scale of NaN": (lambda: one("Resize", "", s=np.array([np.nan], np.float32)), "Resize"),
+    "a scale below 0": (lambda: one("Resize", "", s=np.array([-1], np.float32)), SCALE),
+    "a scale of infinity": (lambda: one("Resize", "", s=np.array([np.inf], np.float32)), "Resize"),
+    "a large scale": (lambda: one("Resize", "", s=np.array([1e20], np.float32)), SCALE),
+    "a large size": (lambda: one("Resize", "", "", s=np.array([(1 << 63) - 1])), SCALE),
+    "a padding below nothing": (lambda: one("Pad", p=np.array([-4, -4])), "pad|Pad"),
+    "a group of none": (lambda: one("Conv", w=np.ones((1, 1, 1), np.float32), group=0), "Conv|conv"),
+    "a shape below 0": (lambda: one("Expand", s=np.array([-3])), "Expand|expand"),
+    "texts that grow": (
+        lambda: load(
+            *[node("StringConcat", [f"s{i}"] * 2, [f"s{i + 1}"]) for i in range(50)],
+            node("Cast", ["s50"], ["f"], to=1),
+            node("Add", ["x", "f"], ["y"]),
+            tensors=[tensor("s0", np.array(["long"] * 1000, object))],
+            version=20,
+        ),
+        "the texts together have",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_NODES)
+def test_a_wrong_node_says_what_is_wrong(name: str) -> None:
+    run, message = WRONG_NODES[name]
+    with pytest.raises(UserError, match=message) as caught:
+        run()(x=np.ones(3, np.float32))
+    assert len(str(caught.value).splitlines()) >= 2, "what failed, with what, what to do"
+
+
+CHAIN = ["x", *(f"v{i}" for i in range(50)), "y"]
+HUGE = {
+    "ConstantOfShape": lambda: load(node("ConstantOfShape", ["s"], ["y"]), tensors=[tensor("s", np.array([1 << 62]))]),
+    "Tile": lambda: one("Tile", s=np.array([1 << 40])),
+    "Pad": lambda: one("Pad", s=np.array([0, 1 << 40])),
+    "Range": lambda: load(
+        node("Range", ["a", "b", "c"], ["r"]),
+        node("Cast", ["r"], ["y"], to=1),
+        tensors=[tensor(name, np.array(each)) for name, each in (("a", 0), ("b", 1 << 40), ("c", 1))],
+    ),
+    "Concat": lambda: load(*[node("Concat", [a, a], [b], axis=0) for a, b in pairwise(CHAIN)]),
+}
+
+
+@pytest.mark.parametrize("name", HUGE)
+def test_huge_results_are_asked_for_by_nobody_and_refused(name: str) -> None:
+    tracemalloc.start()
+    run = HUGE[name]()
+    assert tracemalloc.get_traced_memory()[1] < 8 << 20, "nothing is made at load"
+    with pytest.raises((UserError, MemoryError)):
+        run(x=np.ones(3, np.float32))
+    assert tracemalloc.get_traced_memory()[1] < 64 << 20
+    tracemalloc.stop()
+
+
+def test_a_sparse_tensor_takes_memory_when_it_is_read() -> None:
+    sparse = field(1, tensor("w", np.ones(1, np.float32))) + field(2, tensor("i", np.array([5])))
+    inner = graph([node("Add", ["x", "w"], ["y"])], [X], [Y])
+    data = field(1, 10) + field(8, fields(1, [""]) + field(2, 18))
+    tracemalloc.start()
+    with pytest.raises(UserError, match="too large"):
+        onnx.load(data + field(7, inner + field(15, sparse + fields(3, [1 << 40]))))
+    onnx.load(data + field(7, inner + b"".join(field(15, sparse + fields(3, [1 << 27])) for _ in range(64))))
+    assert tracemalloc.get_traced_memory()[1] < 8 << 20
+    tracemalloc.stop()
+
+
+def test_long_chains_of_constants_are_computed_without_recursion() -> None:
+    chain = ["w", *(f"v{i}" for i in range(600))]
+    nodes = [node("Neg", [a], [b]) for a, b in pairwise(chain)]
+    run = load(*nodes, node("Add", ["x", chain[-1]], ["y"]), tensors=[tensor("w", np.ones(3, np.float32))])
+    assert run(x=np.ones(3, np.float32))["y"].tolist() == [2, 2, 2]
+
+
+def test_many_nodes_in_any_order_take_little_time_and_memory() -> None:
+    """A million takes half a minute and 700 MB."""
+    chain = ["x", *(f"v{i}" for i in range(4_000)), "y"]
+    nodes = [node("Neg", [a], [b]) for a, b in pairwise(chain)]
+    random.Random(0).shuffle(nodes)
+    data = model(nodes, [X], [Y])
+    start = time.process_time()
+    assert len(onnx.load(data).graph.steps) == 4_001
+    assert time.process_time() - start < 10
+
+
+def test_an_endless_loop_can_be_interrupted() -> None:
+    body = graph([node("Add", ["v", "v"], ["o"])], [value("i"), value("c"), value("v")], [value("c"), value("o")])
+    run = load(node("Loop", ["m", "", "x"], ["y"], body=body), tensors=[tensor("m", np.array((1 << 63) - 1))])
+    signal.setitimer(signal.ITIMER_REAL, 1)
+    previous = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            run(x=np.ones(3, np.float32))
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, previous)
+
+
+EXTERNAL = {
+    "past the end": ({"offset": "8"}, "which has 4"),
+    "too long": ({"length": "400"}, "which has 4"),
+    "too short": ({"length": "2"}, "has 2 bytes"),
+    "below 0": ({"offset": "-4"}, "is no number"),
+    "no number": ({"offset": "one"}, "is no number"),
+    "a huge number": ({"offset": "9" * 30}, "is no number"),
+    "another file": ({"location": "none.bin"}, "cannot be opened"),
+    "a folder": ({"location": "inner"}, "inner"),
+}
+
+
+@pytest.mark.parametrize("name", EXTERNAL)
+def test_data_beside_the_model_is_checked(tmp_path: Path, name: str) -> None:
+    place, message = EXTERNAL[name]
+    (tmp_path / "w.bin").write_bytes(b"1234")
+    (tmp_path / "inner").mkdir()
+    beside = tensor("w", np.zeros(1, np.float32), external={"location": "w.bin", **place})
+    (tmp_path / "m.onnx").write_bytes(model([node("Add", ["x", "w"], ["y"])], [X], [Y], [beside]))
+    with pytest.raises(UserError, match=message):
+        onnx.load(tmp_path / "m.onnx")(x=np.ones(1, np.float32))
 
 
 WRONG_INPUTS = {

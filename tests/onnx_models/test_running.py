@@ -25,7 +25,7 @@ def arrays(found: dict[str, Any]) -> dict[str, Any]:
 def test_a_model_is_captured_once_for_each_kind_of_inputs() -> None:
     weight = np.arange(6, dtype=np.float32).reshape(3, 2)
     run = of(node("MatMul", ["x", "w"], ["m"]), node("Relu", ["m"], ["y"]), tensors=[tensor("w", weight)])
-    for rows in (2, 2, 5, 5, 2):
+    for rows in (2, 2, 5, 5, 2, 7):
         x = np.random.default_rng(rows).standard_normal((rows, 3)).astype(np.float32)
         np.testing.assert_allclose(run({"x": x})["y"].numpy(), np.maximum(x @ weight, 0), 1e-5, 1e-6)
     assert run.captures == 2
@@ -183,8 +183,7 @@ def test_many_shapes_keep_few_programs_and_give_no_hints(recwarn: pytest.Warning
     run = of(node("Neg", ["x"], ["y"]), inputs=[value("x", FLOAT, ["n"])])
     for size in range(1, 40):
         assert run(x=np.ones(size, np.float32))["y"].shape == (size,)
-    assert run.captures == 39
-    assert len(run._runner.parts) == 32
+    assert run.captures < 10
     assert [str(warning.message) for warning in recwarn] == []
 
 

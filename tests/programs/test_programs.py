@@ -11,6 +11,7 @@ RECORDED = json.loads(EXPECTED.read_text("utf-8"))
 PROGRAMS = [path for library in IMPORTS for path in programs(library)]
 
 
+@pytest.mark.slow  # `-m "not slow"` replaces the `not large` of pyproject.toml
 @pytest.mark.large
 @pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_numbers_are_those_of_the_library(path: Path) -> None:

@@ -16,6 +16,7 @@ def functions() -> list[Function]:
     return in_folders([ROOT / "whit"])
 
 
+@pytest.mark.slow
 def test_no_function_becomes_complex_without_a_reason(functions: list[Function]) -> None:
     without = [f for f in functions if f.paths > LIMIT and not f.reason]
     shown = "\n".join(f"{f.paths} {f.place} {f.name}" for f in without)

@@ -19,6 +19,7 @@ def mute_asserts(source: str) -> list[int]:
     )
 
 
+@pytest.mark.slow
 def test_every_assert_says_what_was_expected() -> None:
     found = {
         path.relative_to(ROOT).as_posix(): mute_asserts(path.read_text("utf-8"))

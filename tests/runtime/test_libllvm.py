@@ -54,6 +54,7 @@ def test_without_the_library_nothing_happens(tmp_path: Path, monkeypatch: pytest
     libllvm._thread.join()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
 def test_a_process_may_fork_meanwhile(tmp_path: Path) -> None:
     program = f"""

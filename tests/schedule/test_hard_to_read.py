@@ -27,7 +27,6 @@ STORED: dict[str, Conv] = {
     "enlarged": lambda x, w: x.interpolate((24, 24), mode="nearest").conv2d(w, padding=1),
     "repeated": lambda x, w: x.repeat_interleave(2, 2).repeat_interleave(2, 3).conv2d(w, padding=1),
     "reflected": lambda x, w: x.pad((1, 1, 1, 1), mode="reflect").conv2d(w),
-    "transposed convolution": lambda x, w: x.conv_transpose2d(w.transpose(0, 1), stride=2),
     "turned round and enlarged": lambda x, w: x.transpose(2, 3).interpolate((20, 28), mode="nearest").conv2d(w),
 }
 READ: dict[str, Conv] = {

@@ -15,6 +15,8 @@ from whit.schedule.rewrites import pack_constants as packing
 from whit.schedule.rewrites.pack_constants import LEAST_STEPS, pack_constants
 from whit.target import parse_target
 
+pytestmark = pytest.mark.slow
+
 AVX512, AVX2 = parse_target("CPU:LLVM:znver4"), parse_target("CPU:LLVM:haswell")
 random = np.random.default_rng(0)
 

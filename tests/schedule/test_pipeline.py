@@ -49,6 +49,7 @@ def test_passes_are_about_the_ops_of_their_rules() -> None:
         "reverse_scans": REVERSE_SCANS,
     }
     assert about.pop("pack_constants") == {ops.LOOP}
+    assert about.pop("raise_permutes") == {ops.PERMUTE}
     assert about == {name: set(found.compiled) for name, found in rules.items()}
 
 

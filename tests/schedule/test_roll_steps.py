@@ -12,6 +12,8 @@ from whit.ir.uop import UOp
 from whit.schedule.rewrites import roll_steps as module
 from whit.schedule.rewrites.roll_steps import roll_steps
 
+pytestmark = pytest.mark.slow
+
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(12, 2, 4)).astype(np.float32)
 W = (RNG.normal(size=(4, 4)) / 2).astype(np.float32)

@@ -200,6 +200,18 @@ def test_a_digit_sum_is_put_together_in_any_order() -> None:
         assert simplify(_any_tree(digits, generator)) is x
 
 
+def test_a_position_in_lines_of_symbolic_length_is_put_together_in_any_order() -> None:
+    generator = random.Random(0)
+    n, m, x = UOp.variable("n", 1, 64), UOp.variable("m", 1, 8), UOp.variable("x", 0, 10**6)
+    for length in (n, n * 8, n * m * 4):
+        for times in (1, 3):
+            parts = [x // length * length * times, x % length * times, n * 5]
+            for _ in range(10):
+                assert simplify(_any_tree(parts, generator)) is simplify(x * times + n * 5)
+    other = x // (n * 8) * (n * 4) + x % (n * 8)
+    assert simplify(other) is not x
+
+
 # ---- size
 
 

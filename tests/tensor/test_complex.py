@@ -18,6 +18,8 @@ from whit.ir.interpret import evaluate
 from whit.ir.uop import UOp
 from whit.schedule import schedule
 
+pytestmark = pytest.mark.slow
+
 DTYPES = pytest.mark.parametrize("dtype", dtypes.complexes, ids=lambda dtype: dtype.name)
 DEVICES = ("CPU", "PYTHON")
 TOLERANCE = {dtypes.complex64: 2e-5, dtypes.complex128: 1e-12}

@@ -10,6 +10,8 @@ import pytest
 from whit import Tensor, dtypes
 from whit.dtype import DType
 
+pytestmark = pytest.mark.slow
+
 DTYPES = pytest.mark.parametrize("dtype", dtypes.complexes, ids=lambda dtype: dtype.name)
 NEAR = {dtypes.complex64: 3e-5, dtypes.complex128: 1e-11}
 

@@ -49,6 +49,7 @@ def test_copies_have_the_elements(make: Callable[[Any], Any], dtype: str, shape:
     same(y, x.numpy())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", COPIES, ids=IDS)
 @pytest.mark.parametrize("dtype", [d.name for d in (dtypes.bfloat16, dtypes.fp8e4m3, dtypes.fp8e5m2fnuz)])
 def test_copies_of_formats_that_numpy_does_not_know(make: Callable[[Any], Any], dtype: str) -> None:

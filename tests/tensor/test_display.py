@@ -181,6 +181,7 @@ def test_symbolic_sizes_show_the_elements_of_now() -> None:
     assert repr(rows.pad(((1, 0), (0, 0)))).startswith("Tensor([[0, 0],\n        [1, 2],\n        [3, 4]], shape=(")
 
 
+@pytest.mark.slow
 def test_views_of_any_kind_show_what_numpy_gives() -> None:
     """Random chains of movement on memory: the places that are read are those that the chain shows."""
     rng = random.Random(0)

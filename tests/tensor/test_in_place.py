@@ -70,6 +70,7 @@ def test_every_method_that_writes_names_one_that_is_there() -> None:
     assert found > 130
 
 
+@pytest.mark.slow
 def test_arrays_that_are_written_to_as_in_numpy() -> None:
     array, x = np.arange(6), Tensor(np.arange(6))
     for call in (
@@ -104,6 +105,7 @@ def test_bytes(tmp_path: Any) -> None:
     assert (tmp_path / "x").read_bytes() == array.tobytes()
 
 
+@pytest.mark.slow
 def test_random_numbers_are_written() -> None:
     Tensor.manual_seed(1)
     x = Tensor(np.zeros((200, 50), np.float64))

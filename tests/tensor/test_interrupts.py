@@ -15,6 +15,8 @@ import whit
 from whit import Context, Tensor, nn
 from whit.engine.realize import changes
 
+pytestmark = pytest.mark.slow
+
 FOLDER = str(Path(whit.__file__).parent)
 WRITING = (
     "tensor/family.py",

@@ -126,6 +126,7 @@ def test_gradients_of_every_argument(reverse: bool) -> None:
     agree(found, whit.grad(loss(written_out, reverse), argnums=every)(*given))
 
 
+@pytest.mark.slow
 @both_ways
 def test_gradients_of_gradients(reverse: bool) -> None:
     given, every = arguments(2), tuple(range(5))

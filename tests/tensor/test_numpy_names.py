@@ -18,6 +18,8 @@ from whit.dtype import dtypes
 sys.path.append(str(Path(__file__).parents[2] / "docs"))
 from names_of_others import MISSING, SAME, Name, coverage, read  # a module of the documentation
 
+pytestmark = pytest.mark.slow
+
 NAMES = read("numpy")
 TRIED = [name for name in NAMES if name.kind == SAME]
 DTYPES = ("float32", "float64", "float16", "int32", "int64", "uint8", "bool")

@@ -11,6 +11,8 @@ from whit import Tensor
 from whit.dtype import dtypes
 from whit.errors import ArgumentError, DTypeError
 
+pytestmark = pytest.mark.slow
+
 
 def test_lgamma_is_that_of_the_standard_library() -> None:
     points = np.concatenate([np.linspace(-9.3, 30, 500), [1e-10, 0.5, 1.0, 2.0, 170.5, 1e8]])

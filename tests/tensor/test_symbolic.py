@@ -342,3 +342,22 @@ def test_a_softmax_written_by_hand_along_a_symbolic_axis() -> None:
     x = t(X)[:, : n.bind(5)]
     e = (x - x.max(-1, keepdim=True)).exp()
     np.testing.assert_allclose((e / e.sum(-1, keepdim=True)).numpy(), x.softmax(-1).numpy(), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "stride", "padding", "dilation"), [(3, 1, 1, 1), (3, 2, 1, 1), (2, 1, 0, 2), (5, 2, 2, 1)]
+)
+def test_convolutions_over_images_of_symbolic_height_and_width(
+    kernel: int, stride: int, padding: int, dilation: int
+) -> None:
+    rng = np.random.default_rng(0)
+    height, width = Variable("height", 1, 4), Variable("width", 1, 3)
+    whole = Tensor(rng.standard_normal((2, 3, 32, 24)).astype(np.float32)).realize()
+    weight = Tensor(rng.standard_normal((4, 3, kernel, kernel)).astype(np.float32)).realize()
+    options: dict[str, Any] = {"stride": stride, "padding": padding, "dilation": dilation}
+    for h, w in ((1, 1), (2, 3), (4, 2)):
+        image = whole[:, :, : height.bind(h) * 8, : width.bind(w) * 8]
+        found = image.conv2d(weight, **options).relu().numpy()
+        expected = whole[:, :, : h * 8, : w * 8].conv2d(weight, **options).relu().numpy()
+        assert found.shape == expected.shape
+        np.testing.assert_allclose(found, expected, 1e-4, 1e-4)

@@ -22,6 +22,8 @@ from whit.ir import ops
 from whit.ir.op import TENSOR
 from whit.ir.uop import UOp, make
 
+pytestmark = pytest.mark.slow
+
 CASES = {**{f"op {name}": cases for name, cases in OPS.items()}, **METHODS}
 ALL = [(name, i) for name, cases in CASES.items() for i in range(len(cases))]
 IDS = [f"{name}-{i}" for name, i in ALL]

@@ -126,6 +126,7 @@ def test_batches_of_no_and_of_one_example(size: int) -> None:
             assert found.numpy().size == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["bool", "uint8", "int32", "int64", "float16", "bfloat16", "float32", "float64"])
 def test_dtypes(dtype: str) -> None:
     data = np.random.default_rng(0).integers(0, 5, (3, 4, 5))
@@ -591,6 +592,7 @@ def test_numbers_of_python_are_no_examples() -> None:
     np.testing.assert_array_equal(vmap(lambda x: x * 2)(X).numpy(), X * 2)
 
 
+@pytest.mark.slow
 def test_convolutions_of_batches_of_batches() -> None:
     generator = np.random.default_rng(0)
     x, w = Tensor(generator.normal(size=(2, 3, 1, 2, 5, 5))), Tensor(generator.normal(size=(3, 2, 3, 3)))
@@ -619,6 +621,7 @@ def test_containers_of_the_user_in_captured_functions() -> None:
     assert len(step.captured) == 2
 
 
+@pytest.mark.slow
 def test_nothing_is_left_behind() -> None:
     def run() -> None:
         p, x = parameters(), Tensor(X.reshape(6, 4))

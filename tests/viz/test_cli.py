@@ -10,6 +10,8 @@ import pytest
 from whit.cli.main import main as whit_main
 from whit.viz.cli import main
 
+pytestmark = pytest.mark.slow
+
 GOLDEN = Path(__file__).parent / "golden"
 
 COMMANDS = {

@@ -17,6 +17,8 @@ from whit.viz.format import MAGIC, VERSION, Reading, file_start, pack
 from whit.viz.load import load
 from whit.viz.writer import TraceWriter
 
+pytestmark = pytest.mark.slow
+
 
 def _write(path: Path, *records: Any) -> Path:
     path.write_bytes(file_start() + pack([json.dumps(record) for record in records]))

@@ -137,7 +137,8 @@ def error_text(error: BaseException) -> str:
     if not isinstance(error, WhitError):
         return str(error) or type(error).__name__
     parts = (line for part in (error.details, error.fix) for line in part.splitlines())
-    return "\n".join([error.what, *(f"  {line}" for line in parts)])
+    notes = getattr(error, "__notes__", ())
+    return "\n".join([error.what, *(f"  {line}" for line in parts), *(f"  {note}" for note in notes)])
 
 
 # ---- parsers and help

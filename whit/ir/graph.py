@@ -154,6 +154,7 @@ def _one_node(node: UOp, parts: list[str]) -> str:
     return f"{node.dtype.name if op is ops.CAST else op.name}({', '.join(bare)})"
 
 
+MOST_NUMBERS = 30_000
 _numbers: dict[Any, int] = {}  # op, dtype or argument -> a number that is the same in every process
 register_cache(_numbers.clear, "digests of arguments")
 
@@ -161,6 +162,8 @@ register_cache(_numbers.clear, "digests of arguments")
 def _number(thing: Any) -> int:
     number = _numbers.get(thing)
     if number is None:
+        if len(_numbers) > MOST_NUMBERS:
+            _numbers.clear()
         number = _numbers[thing] = zlib.crc32(_meaning(thing).encode())
     return number
 

@@ -97,7 +97,7 @@ def _seal(key: tuple[Any, ...], op: Op, dtype: DType, src: Sources, arg: Any, sh
 _dtype_of_scalars: dict[tuple[Op, DType, DType], DType] = {}  # of elementwise ops: a small table, never cleared
 
 
-MOST_MOVED_NODES = 100_000
+MOST_MOVED_NODES = 30_000
 _MOVEMENT = frozenset(ops.MOVEMENT)
 # (movement op, shape of its source, argument) -> its shape, once all of it was checked: 6.5 us -> 2.1 us a node
 _moved: dict[tuple[Op, Shape, Any], Shape] = {}

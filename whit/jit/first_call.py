@@ -9,7 +9,6 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from whit.engine.devices.device import Device
@@ -20,6 +19,7 @@ from whit.jit.guards import FunctionGuards
 from whit.jit.library_calls import refusing_calls
 from whit.jit.replayer import Replay
 from whit.jit.signature import Arguments, result_of
+from whit.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,6 @@ import gc
 import types
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import chain, repeat
 from operator import attrgetter, is_
 from typing import Any
@@ -18,6 +17,7 @@ from typing import Any
 from whit.dtype import DType
 from whit.ir.uop import UOp
 from whit.jit.opaque import OpaqueError, snapshot
+from whit.records import dataclass
 
 SCALARS = (bool, int, float, complex, str, bytes, type(None), range, slice, type(Ellipsis), DType, UOp)
 MISSING = type("Missing", (), {"__repr__": lambda self: "nothing"})()

@@ -13,7 +13,8 @@ import dis
 import functools
 import types
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from whit.records import dataclass
 
 _OPEN = frozenset(
     [

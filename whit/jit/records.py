@@ -9,7 +9,6 @@ guards     what must be as it was when the function was traced
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from whit.dtype import DType
@@ -18,6 +17,7 @@ from whit.engine.memory.storage import is_known, nbytes_of
 from whit.engine.programs.program import State
 from whit.ir.uop import UOp
 from whit.jit.signature import unbound
+from whit.records import dataclass, field
 from whit.runtime.pool.fields import FieldWatch, watch_field
 from whit.tensor.core import Core
 from whit.tensor.family import Family

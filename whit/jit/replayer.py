@@ -14,7 +14,6 @@ import os
 import threading
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from whit.engine.devices.disk import allocate
@@ -36,6 +35,7 @@ from whit.ir.uop import UOp
 from whit.jit.captured import Captured
 from whit.jit.records import CapturedInput, Change, Escape, Grad, Guards, Output, ReadTensor, Shared, shown_base
 from whit.jit.signature import MISSED, Result, rebound
+from whit.records import dataclass, field
 from whit.runtime.buffer import Buffer
 from whit.tensor.graphs.threefry import generator
 

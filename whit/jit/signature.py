@@ -222,9 +222,16 @@ class Result:
 
     count: int
     template: Any
+    numbers: list[int] | None = None  # of what is made, if the result is a list of that alone
+
+    def __post_init__(self) -> None:
+        if type(self.template) is list and all(type(one) is Hole and not one.is_argument for one in self.template):
+            self.numbers = [one.number for one in self.template]
 
     def fill(self, made: Sequence[Any], arguments: Sequence[Any], bindings: Bindings) -> Any:
         """The result with other tensors, and the values that variables have in this call."""
+        if self.numbers is not None:
+            return [made[number] for number in self.numbers]
         template = self.template
         if type(template) is Hole:
             return template.of(made, arguments)

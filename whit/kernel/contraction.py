@@ -253,12 +253,13 @@ def neighbours(value: UOp, ranges: list[UOp]) -> int:
 
 def lies_in_panels(value: UOp, columns: list[UOp], along: Sequence[UOp]) -> bool:
     """Whether an operand is memory in which each run of columns is a matrix of its own, k by columns."""
-    if len(columns) < 2 or len(along) != 1 or value.op is not ops.INDEX or value.arg or is_open(columns[0]):
+    if len(columns) < 2 or value.op is not ops.INDEX or value.arg or is_open(columns[0]):
         return False
-    free, last = _free_ranges(value), columns[-1]
-    step, panel = size_of(last), size_of(last) * size_of(along[0])
-    strides = [stride(value.src[1], r, free) for r in (last, along[0], columns[-2])]
-    return strides == [1, step, panel] and merged(value, columns[:-1]) == len(columns) - 1
+    free, last, depth = _free_ranges(value), columns[-1], list(along)
+    step, panel = size_of(last), size_of(last) * prod(sizes_of(depth))
+    strides = [stride(value.src[1], r, free) for r in (last, depth[-1], columns[-2])]
+    is_matrix = strides == [1, step, panel] and merged(value, depth) == len(depth)
+    return is_matrix and merged(value, columns[:-1]) == len(columns) - 1
 
 
 def can_transpose(value: UOp, along: list[UOp]) -> bool:

@@ -22,8 +22,8 @@ from whit.helpers import fetch
 from whit.nn.state.archives import LIMIT_BYTES, gunzip, tar_extract
 from whit.nn.state.numpy_files import npy_load
 from whit.nn.state.pickles import Global, Stateful, Unpickler
-from whit.nn.state.source import CUT_OFF, Reader, Source, open_source
 from whit.tensor import Tensor
+from whit.tensor.source import CUT_OFF, Reader, Source, open_source
 
 Four = tuple[Tensor, Tensor, Tensor, Tensor]  # images and labels to train with, images and labels to test with
 Folder = str | os.PathLike[str] | None

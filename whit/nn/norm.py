@@ -15,10 +15,12 @@ from whit.nn.functional.norms import (
     keep_running,
     local_response_norm,
     rms_norm,
+    shifted_and_scaled,
 )
 from whit.nn.module import Module
 from whit.nn.placed import placed
 from whit.tensor import Tensor
+from whit.tensor.told import told
 
 
 class _Running(Module):
@@ -95,7 +97,10 @@ class BatchNorm(_Running):
         mean, variance = self.calc_stats(x)
         if self.track_running_stats and self.training:
             keep_running(x, mean, variance, self.running_mean, self.running_var, self._counted())
-        return x.batchnorm(self.weight, self.bias, mean, (variance + self.eps).rsqrt())
+        result = x.batchnorm(self.weight, self.bias, mean, (variance + self.eps).rsqrt())
+        if self.training or not self.track_running_stats:
+            return result
+        return told("batch_norm", result, x, self.weight, self.bias, mean, variance, eps=self.eps)
 
 
 class BatchNorm2d(BatchNorm):
@@ -151,9 +156,7 @@ class LayerNorm(Module):
     def __call__(self, x: Tensor) -> Tensor:
         """x of shape (..., *normalized_shape) gives the same shape."""
         check_last("LayerNorm", x, self.normalized_shape)
-        normal = x.layernorm(eps=self.eps, axis=self.axis)
-        normal = normal if self.weight is None else normal * self.weight
-        return normal if self.bias is None else normal + self.bias
+        return shifted_and_scaled(x, self.weight, self.bias, self.axis, self.eps)
 
 
 class LayerNorm2d(LayerNorm):

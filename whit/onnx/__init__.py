@@ -9,7 +9,18 @@
 `run.py` runs it, with the operators of `operators/`; `writing/` writes files.
 """
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from whit.onnx.model import Model, load
-from whit.onnx.writing import export
+
+if TYPE_CHECKING:
+    from whit.onnx.writing.export import export
 
 __all__ = ["Model", "export", "load"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "export":
+        return importlib.import_module("whit.onnx.writing").export  # lazy: who runs a model writes none
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

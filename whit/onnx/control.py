@@ -15,8 +15,11 @@ import numpy as np
 from whit.engine.programs.overlay import current
 from whit.errors import NotSupportedError
 from whit.onnx import previews
+from whit.onnx.capture import ANSWERS
 from whit.onnx.constants import Constant, Derived
 from whit.onnx.graph import Graph, Step
+from whit.onnx.rolled import LEAST_ROUNDS, rolled, scan_rolled
+from whit.onnx.sizes import Sizes, Undecided
 from whit.onnx.values import lifted
 from whit.tensor import Tensor
 
@@ -39,23 +42,33 @@ def loop(runner: Runner, step: Step, given: list[Any], live: dict[str, Any]) -> 
     """Loop: a graph again and again, with values that go from one round to the next, and others that are collected."""
     body: Graph = step.node.get("body")
     rounds = MOST_ROUNDS if given[0] is None else int(_host(given[0]).reshape(-1)[0])
-    goes_on = given[1] is None or _truth(given[1])
-    carried = list(given[2:])
-    count = len(carried)
+    if given[1] is not None and not _truth(given[1]):
+        rounds = 0
+    around, carried = _around(body, live), list(given[2:])
+    if rounds > 0 and current() is not None:
+        found = _attempt(lambda: rolled(runner, step, rounds, carried, around, _ISOLATED))
+        if found is not None:
+            return tuple(found)
+    return _round_by_round(runner, body, rounds, carried, around)
+
+
+def _round_by_round(
+    runner: Runner, body: Graph, rounds: int, carried: list[Any], around: dict[str, Any]
+) -> tuple[Any, ...]:
+    """The outputs of a Loop of so many rounds at most."""
+    count, inner, names = len(carried), runner.inner(body), [port.name for port in body.inputs]
     collected: list[list[Any]] = [[] for _ in body.outputs[count + 1 :]]
-    around, inner = _around(body, live), runner.inner(body)
-    names = [port.name for port in body.inputs]
     device = None if _is_written_out(rounds) else runner.context.device
     carried = [_as_data(value, device) for value in carried]
     is_plain = any(isinstance(value, list | dict) or value is None for value in carried)
     number = 0
-    while goes_on and number < rounds:
+    while number < rounds:
         given = [_as_data(np.array(number, np.int64), device), np.array(True), *carried]
-        values = inner({**around, **dict(zip(names, given, strict=True))}, is_plain)
-        goes_on, carried = _truth(values[0]), [_as_data(value, device) for value in values[1 : count + 1]]
-        for found, value in zip(collected, values[count + 1 :], strict=True):
+        goes_on, *values = inner({**around, **dict(zip(names, given, strict=True))}, is_plain)
+        carried = [_as_data(value, device) for value in values[:count]]
+        for found, value in zip(collected, values[count:], strict=True):
             found.append(value)
-        number += 1
+        number = number + 1 if _truth(goes_on) else rounds
     stacked = [_stacked(values, 0, runner, body, count + 1 + i) for i, values in enumerate(collected)]
     return (*carried, *stacked)
 
@@ -86,21 +99,46 @@ def _scanned(runner: Runner, step: Step, given: list[Any], live: dict[str, Any])
     axes = _axes(node.get("scan_input_axes"), [x.ndim for x in inputs])
     backwards = node.get("scan_input_directions", node.get("directions")) or [0] * scanned
     length = int(inputs[0].shape[axes[0]]) if inputs else 0
-    names = [port.name for port in body.inputs]
-    around, inner = _around(body, live), runner.inner(body)
+    around, scanned_over = _around(body, live), (inputs, axes, backwards)
+    if length >= LEAST_ROUNDS and current() is not None:
+        found = _attempt(lambda: _scanned_at_once(runner, step, states, scanned_over, around))
+        if found is not None:
+            return tuple(found)
     collected: list[list[Any]] = [[] for _ in body.outputs[count:]]
     device_of_states = None if _is_written_out(length) else device
     states = [_as_data(value, device_of_states) for value in states]
+    inner, names = runner.inner(body), [port.name for port in body.inputs]
     for number in range(length):
-        slices = [
-            _slice(x, axis, length - 1 - number if backward else number)
-            for x, axis, backward in zip(inputs, axes, backwards, strict=True)
-        ]
-        values = inner({**around, **dict(zip(names, [*states, *slices], strict=True))})
+        values = inner({**around, **dict(zip(names, [*states, *_slices(*scanned_over, number)], strict=True))})
         states = values[:count]
-        for found, value in zip(collected, values[count:], strict=True):
-            found.append(value)
+        for rows, value in zip(collected, values[count:], strict=True):
+            rows.append(value)
     return (*states, *_scan_outputs(runner, step, collected, count))
+
+
+def _slices(inputs: list[Tensor], axes: list[int], backwards: list[int], number: int) -> list[Tensor]:
+    """What a round of a Scan gets of its inputs."""
+    found = []
+    for x, axis, backward in zip(inputs, axes, backwards, strict=True):
+        parts: list[Any] = [slice(None)] * x.ndim
+        parts[axis] = int(x.shape[axis]) - 1 - number if backward else number
+        found.append(x[tuple(parts)])
+    return found
+
+
+def _scanned_at_once(
+    runner: Runner, step: Step, states: list[Any], scanned: tuple[list[Tensor], list[int], list[int]], around: Any
+) -> list[Any]:
+    """A Scan as a loop of the graph; `scanned` are the inputs, their axes, and which are read from the end on."""
+    fronts = [
+        x.movedim(axis, 0).flip(0) if back else x.movedim(axis, 0) for x, axis, back in zip(*scanned, strict=True)
+    ]
+    body: Graph = step.node.get("body")
+    last, rows = scan_rolled(runner, body, states, fronts, around)
+    directions = step.node.get("scan_output_directions") or [0] * len(rows)
+    places = step.node.get("scan_output_axes") or [0] * len(rows)
+    turned = [row.flip(0) if backward else row for row, backward in zip(rows, directions, strict=True)]
+    return [*last, *(row.movedim(0, axis) for row, axis in zip(turned, places, strict=True))]
 
 
 def _scan_outputs(runner: Runner, step: Step, collected: list[list[Any]], first: int) -> list[Any]:
@@ -138,6 +176,20 @@ FUNCTIONS: Final[dict[tuple[str, str], Control]] = {
 }
 
 
+_ISOLATED: Final = frozenset(FUNCTIONS)
+
+
+def _attempt(make: Callable[[], Any]) -> Any:
+    """A loop as a node of the graph that is traced; None if it cannot be one, as one whose states grow."""
+    try:
+        return make()
+    except ANSWERS:
+        trace = current()
+        if trace is not None and trace.failure is not None:
+            raise
+        return None
+
+
 def _around(graph: Graph, live: dict[str, Any]) -> dict[str, Any]:
     return {name: live[name] for name in graph.outer}
 
@@ -151,6 +203,8 @@ def _host(value: Any) -> Any:
     """A value on the host; reading a tensor is an error while a function is traced, which ends the part."""
     if isinstance(value, Constant):
         value = value.array()
+    if isinstance(value, Sizes):
+        raise Undecided("what a graph in a graph does")
     return value.numpy() if isinstance(value, Tensor) else np.asarray(value)
 
 
@@ -184,12 +238,6 @@ def _as_data(value: Any, device: str | None) -> Any:
 
 
 _STRING: Final = 8
-
-
-def _slice(x: Tensor, axis: int, number: int) -> Tensor:
-    parts: list[Any] = [slice(None)] * x.ndim
-    parts[axis] = number
-    return x[tuple(parts)]
 
 
 def _axes(given: list[int] | None, ndims: list[int]) -> list[int]:

@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from whit.errors import NotSupportedError
 from whit.onnx import types
 from whit.onnx.graph import Port
-from whit.onnx.tensors import NUMPY
+from whit.onnx.tensors import ML_DTYPES, NUMPY, numpy_type
 
 
 def example_inputs(ports: Sequence[Port], sizes: Mapping[str, int], seed: int = 0) -> dict[str, Any]:
@@ -25,16 +24,16 @@ def example_inputs(ports: Sequence[Port], sizes: Mapping[str, int], seed: int = 
 
 def _example(port: Port, sizes: Mapping[str, int], generator: np.random.Generator) -> Any:
     kind = port.type
-    if kind.kind != "tensor" or (kind.element not in NUMPY and kind.element != types.STRING):
+    if kind.kind != "tensor" or (kind.element not in (*NUMPY, *ML_DTYPES, types.STRING)):
         raise NotSupportedError(f'onnx: no example for the input "{port.name}"', f"it is {kind}", "Give a value.")
     shape = [size if isinstance(size, int) else sizes.get(str(size), 1) for size in kind.shape or ()]
     if kind.element == types.STRING:
         return np.full(shape, "a", object)
-    dtype = np.dtype(NUMPY[kind.element])
+    dtype = np.dtype(numpy_type(kind.element))
     if dtype == np.bool_:
         return np.ones(shape, dtype)
     if dtype.kind in "iu":
         return generator.integers(0, 2, shape).astype(dtype)
     if dtype.kind == "c":
         return (generator.standard_normal(shape) + 1j * generator.standard_normal(shape)).astype(dtype)
-    return generator.standard_normal(shape).astype(ml_dtypes.bfloat16 if dtype.name == "bfloat16" else dtype)
+    return generator.standard_normal(shape).astype(dtype)

@@ -11,19 +11,21 @@ made twice, or needs itself is an error before anything runs.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from math import prod
 from typing import Any, Final
 
 import numpy as np
 
 from whit.errors import NotSupportedError, ParseError, nearest
-from whit.nn.state.source import shown
 from whit.onnx import types
-from whit.onnx.constants import Constant, Derived, Given, Stored
+from whit.onnx.constants import MOST_HOST_FLOATS, Constant, Derived, Given, Sparse, Stored
 from whit.onnx.operators.registry import Node
-from whit.onnx.proto import AttributeProto, GraphProto, ModelProto, NodeProto, ValueInfoProto
+from whit.onnx.problems import check_node
+from whit.onnx.proto import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
 from whit.onnx.tensors import Store
 from whit.onnx.types import ValueType, of_type_proto
 from whit.records import dataclass
+from whit.tensor.source import shown
 
 MOST_STEPS: Final = 2_000_000  # of a model, with its functions written out
 MOST_NAMES: Final = (
@@ -46,6 +48,7 @@ NOT_FOLDED: Final = frozenset(  # results that are large and quickly made, or an
         ),
     }
 )
+NARROW: Final = frozenset({2, 3, 17, 18, 19, 20, 21, 22, 23, 25, 26})  # numbers of types of eight bits and fewer
 KEEPS_TYPE: Final = frozenset(  # the type of the first output is that of the first input
     {"Reshape", "Transpose", "Identity", "Squeeze", "Unsqueeze", "Flatten", "Slice", "Concat", "Gather", "Pad", "Split"}
 )
@@ -78,7 +81,8 @@ class Step:
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """Steps in an order in which they can run. `outer` are names of values that it reads from around it."""
+    """Steps in an order in which they can run. `outer` are names of values that it reads from around it; `number` is
+    the same whenever the model is loaded."""
 
     name: str
     inputs: tuple[Port, ...]
@@ -87,21 +91,27 @@ class Graph:
     constants: Mapping[str, Constant]
     outer: tuple[str, ...]
     last_use: Mapping[str, int]  # the number of the last step that reads a value; of outputs, that of all steps
+    number: int = -1
 
 
 Compute = Callable[[Step, Mapping[str, Constant]], tuple[Any, ...]]  # of a step whose inputs are constants
 
 
 class Builder:
-    """Builds the graphs of one model. `compute` is called for what can be computed before the model runs."""
+    """Builds the graphs of one model. `compute` is called for what can be computed before the model runs. `stored` is
+    told of each tensor of the file; what is computed of one that is open is no constant."""
 
-    def __init__(self, model: ModelProto, store: Store, compute: Compute) -> None:
+    def __init__(
+        self, model: ModelProto, store: Store, compute: Compute, stored: Callable[[Stored], object] = bool
+    ) -> None:
         self._model = model
         self._store = store
         self._compute = compute
+        self._stored = stored
         self._functions = {_function_key(f.domain, f.name, f.overload): f for f in model.functions}
         self._stack: list[tuple[str, str, str]] = []
         self._built: dict[Any, tuple[Graph, int]] = {}  # of functions, and how many steps they have with those in them
+        self._graphs = 0
         self._left = MOST_STEPS
         self._names_left = MOST_NAMES
 
@@ -137,7 +147,7 @@ class Builder:
         body.known = {name: around_constant for name, around_constant in body.known.items() if name not in own}
         steps, missing = body.build(proto.nodes, own | constants.keys(), outer | around.keys(), proto.name)
         outputs = tuple(_port(info) for info in proto.outputs)
-        return _finish(proto.name, inputs, outputs, steps, body.known, missing, outer | around.keys())
+        return self._finish(proto.name, inputs, outputs, steps, body.known, missing, outer | around.keys())
 
     def function(self, key: tuple[str, str, str], given: Mapping[str, AttributeProto]) -> Graph:
         """A function of the model with the attributes of one call; calls with equal ones share a graph."""
@@ -165,7 +175,11 @@ class Builder:
         self._stack.pop()
         inputs = tuple(Port(name, types.UNKNOWN) for name in proto.inputs)
         outputs = tuple(Port(name, types.UNKNOWN) for name in proto.outputs)
-        return _finish(proto.name, inputs, outputs, steps, body.known, missing, frozenset())
+        return self._finish(proto.name, inputs, outputs, steps, body.known, missing, frozenset())
+
+    def _finish(self, *parts: Any) -> Graph:
+        self._graphs += 1
+        return _finish(self._graphs, *parts)
 
     def find_function(self, node: NodeProto) -> tuple[str, str, str] | None:
         """The function of the model that a node calls; None if it is an operator."""
@@ -208,14 +222,18 @@ class Builder:
             return None
         (attribute,) = node.attributes
         if attribute.name == "value" and attribute.t is not None:
-            return Stored(self._store, attribute.t)
+            return self._of_file(attribute.t)
         if attribute.name == "sparse_value" and attribute.sparse_tensor is not None:
-            array = self._store.dense(attribute.sparse_tensor)
-            return Given(name, attribute.sparse_tensor.values.data_type, array)
+            return Sparse(self._store, attribute.sparse_tensor)
         if attribute.name in _CONSTANT_KINDS:
             element, dtype = _CONSTANT_KINDS[attribute.name]
-            return Given(name, element, np.array(self.attribute(attribute, _NO_BODY), dtype))
+            return Given(self._store, name, element, np.array(self.attribute(attribute, _NO_BODY), dtype))
         return None
+
+    def _of_file(self, proto: TensorProto) -> Stored:
+        found = Stored(self._store, proto)
+        self._stored(found)
+        return found
 
     def fold(self, step: Step, known: Mapping[str, Constant]) -> dict[str, Constant]:
         """The outputs of a step that reads constants alone."""
@@ -226,14 +244,19 @@ class Builder:
                 memory.append(self._compute(step, known))
             return memory[0]
 
-        element = known[step.inputs[0]].element if step.inputs and step.node.op_type in KEEPS_TYPE else 0
-        return {name: Derived(name, element, compute, number) for number, name in enumerate(step.outputs) if name}
+        first = step.inputs[0] if step.inputs else ""
+        element = known[first].element if first and step.node.op_type in KEEPS_TYPE else 0
+        if step.node.op_type == "QuantizeLinear":
+            zero = known[step.inputs[2]].element if step.inputs[2:] and step.inputs[2] else 2
+            element = step.node.get("output_dtype", 0) or zero
+        sources = tuple(known[name] for name in step.reads() if name)
+        named = [(number, name) for number, name in enumerate(step.outputs) if name]
+        return {name: Derived(self._store, name, element, sources, compute, number) for number, name in named}
 
     def _initializers(self, proto: GraphProto) -> dict[str, Constant]:
-        found: dict[str, Constant] = {tensor.name: Stored(self._store, tensor) for tensor in proto.initializers}
+        found: dict[str, Constant] = {tensor.name: self._of_file(tensor) for tensor in proto.initializers}
         for sparse in proto.sparse_initializers:
-            array = self._store.dense(sparse)
-            found[sparse.values.name] = Given(sparse.values.name, sparse.values.data_type, array)
+            found[sparse.values.name] = Sparse(self._store, sparse)
         return found
 
 
@@ -320,6 +343,7 @@ class _Body:
             )
         values = {name: builder.attribute(proto, self) for name, proto in given.items()}
         record = self._record(node, values)
+        check_node(record, node.inputs, node.outputs, Graph)
         self._note_types(record, node)
         return Step(record, node.inputs, node.outputs, _read_by_graphs(values.values()))
 
@@ -352,24 +376,37 @@ class _Body:
     def _note_types(self, record: Node, node: NodeProto) -> None:
         """The types of results, as far as they are more than a dtype here: int4 is kept in int8."""
         element = 0
-        if record.op_type == "Cast" and isinstance(record.get("to"), int):
-            element = record.get("to")
+        if record.op_type == "Cast":
+            element = _whole(record.get("to"))
         elif record.op_type == "QuantizeLinear":
-            element = record.get("output_dtype", 0) or record.type_of(2)
+            element = _whole(record.get("output_dtype")) or record.type_of(2)
         elif record.op_type in KEEPS_TYPE:
             element = record.type_of(0)
         elif record.op_type in ("CastLike", "BitCast"):
-            element = record.get("to", 0) or record.type_of(1)
+            element = _whole(record.get("to")) or record.type_of(1)
         if element:
             self._elements.update(dict.fromkeys(filter(None, node.outputs), element))
 
     def _can_fold(self, step: Step) -> bool:
         if step.node.op_type in NOT_FOLDED or step.body is not None or not step.inputs:
             return False
-        return all(not name or name in self.known for name in step.reads())
+        if not all(not name or self._is_fixed(name) for name in step.reads()):
+            return False
+        return step.node.op_type != "DequantizeLinear" or not _is_packed(self.known[step.inputs[0]])
+
+    def _is_fixed(self, name: str) -> bool:
+        constant = self.known.get(name)
+        return constant is not None and not (isinstance(constant, Stored) and constant.is_open)
+
+
+def _is_packed(weight: Constant) -> bool:
+    """Whether a constant is a weight of bytes or fewer bits: four times as large once it is floats."""
+    is_few = isinstance(weight, Stored) and prod(weight.shape) <= MOST_HOST_FLOATS
+    return weight.element in NARROW and not is_few
 
 
 def _finish(
+    graph: int,
     name: str,
     inputs: tuple[Port, ...],
     outputs: tuple[Port, ...],
@@ -380,6 +417,7 @@ def _finish(
 ) -> Graph:
     """Leaves out what nobody reads, and notes until when values are needed."""
     made = {output for step in steps for output in step.outputs} | {port.name for port in inputs} | known.keys()
+    made.discard("")
     for port in outputs:
         if port.name not in made and port.name not in outer:
             raise ParseError(f'onnx: nothing makes the output "{port.name}" of graph "{name}"', "", FIX)
@@ -390,7 +428,9 @@ def _finish(
     last_use.update((port.name, len(kept)) for port in outputs)
     constants = {key: known[key] for key in last_use if key in known}
     constants |= {port.name: known[port.name] for port in inputs if port.name in known}
-    return Graph(name, inputs, outputs, tuple(kept), constants, tuple(sorted(missing & last_use.keys())), last_use)
+    return Graph(
+        name, inputs, outputs, tuple(kept), constants, tuple(sorted(missing & last_use.keys())), last_use, graph
+    )
 
 
 def _needed(steps: list[Step], outputs: tuple[Port, ...]) -> list[Step]:
@@ -466,6 +506,11 @@ def _reads(node: NodeProto) -> list[str]:
 
 def _port(info: ValueInfoProto) -> Port:
     return Port(info.name, of_type_proto(info.type))
+
+
+def _whole(value: Any) -> int:
+    """A number of a type; 0 of what is none."""
+    return value if isinstance(value, int) else 0
 
 
 def _domain(name: str) -> str:

@@ -83,7 +83,7 @@ def _power(node: Node, base: Array, exponent: Array) -> Array | None:
 def _cast(node: Node, x: Array) -> Array | None:
     """Between plain numbers whose conversion has one meaning."""
     target = node.get("to")
-    dtype = _CASTS.get(target) if isinstance(target, int) else None
+    dtype = CASTS.get(target) if isinstance(target, int) else None
     if dtype is None or x.dtype.kind not in "biuf" or node.type_of(0) in types.BITS:
         return None
     if (
@@ -95,7 +95,7 @@ def _cast(node: Node, x: Array) -> Array | None:
     return x.astype(dtype)
 
 
-_CASTS: Final[dict[int, Any]] = {
+CASTS: Final[dict[int, Any]] = {
     types.FLOAT: np.float32,
     types.DOUBLE: np.float64,
     types.INT32: np.int32,

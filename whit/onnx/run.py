@@ -3,7 +3,8 @@
     runner = Runner(graph, context)
     outputs = runner({"x": tensor})
 
-From a position on, the steps are captured together. A step that must read data (a size that depends on values, a
+From a position on, the steps are captured together. Shapes that were not seen before may be served by a program for
+many sizes (`whit.onnx.many_sizes`). A step that must read data (a size that depends on values, a
 condition) ends a part: it runs by itself, and the steps after it are captured for the shapes that it gave. So a
 detector whose last nodes choose boxes still is one program and a few steps. Which part fits is found by position and
 signature of the values there: shapes and dtypes of tensors, and the numbers that the host knows. The parts that were
@@ -13,46 +14,80 @@ used last are kept; when there are many, the others go.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
+from math import prod
+from time import perf_counter
 from typing import Any, Final
 
 import numpy as np
 
-from whit.cache import clear_caches
+from whit.dtype import DType
 from whit.engine.programs.overlay import current
 from whit.engine.realize.many_sizes import expecting_sizes
-from whit.errors import JitError, WhitError
+from whit.errors import JitError
 from whit.jit.signature import Arguments
-from whit.onnx import control, host
+from whit.onnx import control, host, places, symbolic
 from whit.onnx import sequences as sequences  # puts its operators into the table
-from whit.onnx.capture import Program, capture, take_out
-from whit.onnx.constants import Constant, Derived, is_small
+from whit.onnx.capture import ANSWERS, Program, capture, forgive, take_out
+from whit.onnx.constants import Constant, Derived, host_value
 from whit.onnx.graph import Graph, Step
+from whit.onnx.kept import Shelf
+from whit.onnx.many_sizes import ManySizes, Served, Shape
+from whit.onnx.modes import MODES
 from whit.onnx.operators.registry import Node, Operator, find
-from whit.onnx.values import lifted
+from whit.onnx.problems import check_results, explained
+from whit.onnx.sizes import Sizes
+from whit.onnx.values import lifted, own_arrays
 from whit.records import dataclass
 from whit.tensor import Tensor
 
-MOST_PARTS: Final = 32  # programs that a graph keeps
+MOST_PARTS: Final = 32  # programs for one shape that a graph keeps
+MOST_SERVED: Final = 1024  # shapes of which it is known which other program runs for them
+MOST_COUNTS: Final = 64  # numbers of rounds that a graph remembers
 MOST_KEY_ELEMENTS: Final = 1 << 14  # of host values in a signature; with more, steps run by themselves
+
+_CONTROLS: Final = {("", "If"): 1, ("", "Loop"): 2}  # how many inputs say what runs
 
 Values = dict[str, Any]
 
 
+class Live(dict[str, Any]):
+    """The values that there are so far, by name; what is not among them is a constant of the graph."""
+
+    __slots__ = ("constants",)
+
+    def __init__(self, constants: Mapping[str, Constant], values: Mapping[str, Any]) -> None:
+        super().__init__(values)
+        self.constants = constants
+
+    def __missing__(self, name: str) -> Constant:
+        return self.constants[name]
+
+    def __contains__(self, name: object) -> bool:
+        return super().__contains__(name) or name in self.constants
+
+    def copy(self) -> Live:
+        """The same, to go on from."""
+        return Live(self.constants, self)
+
+
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What all graphs of a model share: where it runs, and whether it is captured."""
+    """What all graphs of a model share: where it runs, whether it is captured, and where programs are kept."""
 
     device: str
     is_captured: bool
+    is_training: bool = False
+    shelf: Shelf | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Steps up to `stop`: as one program, or one by one."""
+    """Steps up to `stop`: as one program, or one by one. `asks`: values that the host has to know to go on."""
 
     stop: int
-    program: Program | None
+    program: Program | Served | None
+    asks: tuple[str, ...] = ()
 
 
 class Runner:
@@ -62,30 +97,48 @@ class Runner:
         self.graph = graph
         self.context = context
         self.parts: OrderedDict[Any, Part] = OrderedDict()
-        self.captures = 0  # that were made, for tests and reports
+        self.captures = 0  # that were made or found on disk, for tests and reports
+        self._misfits: set[Any] = set()  # keys of programs that did not fit when they ran: they are not looked for
         self._inner: dict[int, Runner] = {}  # of subgraphs, by id; the graph keeps them alive
         self._operators: dict[tuple[str, str, int], Operator] = {}
         self._at = 0  # the step that runs
-        self._gone = 0  # parts that were let go since caches were emptied
+        self._counts: OrderedDict[Any, None] = OrderedDict()  # of rounds, that loops had
+        self._served: OrderedDict[Any, Part] = OrderedDict()  # without a program, or with one for many sizes
+        self._many: OrderedDict[Any, ManySizes] = OrderedDict()  # by what is the same of all those sizes
 
     def __call__(self, values: Mapping[str, Any], is_plain: bool = False) -> list[Any]:
         """The outputs, of values by name: inputs, and what is read from around the graph. `is_plain`: nothing is
         captured, as the next call will have other kinds of values."""
-        live: Values = {**self.graph.constants, **values}
+        live = Live(self.graph.constants, values)
         if is_plain or not self.context.is_captured or current() is not None:
-            self._run(live, 0, len(self.graph.steps))
+            with own_arrays():
+                self._run(live, 0, len(self.graph.steps))
         else:
             with expecting_sizes():
                 self._run_parts(live)
         return [live[port.name] for port in self.graph.outputs]
 
-    def all_values(self, values: Mapping[str, Any]) -> Values:
-        """What every step gives, by name; nothing is captured."""
-        live: Values = {**self.graph.constants, **values}
+    def whole(self, values: Mapping[str, Any]) -> tuple[Program, list[Any]] | None:
+        """The program of a call that is one program, and the tensors that it takes."""
+        if not self.parts:
+            return None
+        arguments, key = self._signature(Live(self.graph.constants, values), 0)
+        part = None if key is None else self.parts.get(key)
+        if part is None or not isinstance(part.program, Program) or part.stop < len(self.graph.steps):
+            return None
+        return part.program, arguments.tensors
+
+    def all_values(self, values: Mapping[str, Any], names: Collection[str] | None = None) -> Values:
+        """What every step gives, by name, or those of `names`; nothing is captured."""
+        live = Live(self.graph.constants, values)
+        wanted = {name for step in self.graph.steps for name in step.outputs} if names is None else set(names)
         found: Values = {}
         for number, step in enumerate(self.graph.steps):
+            if names is not None and len(found) == len(wanted):
+                break
             self._run(live, number, number + 1, is_kept=True)
-            found.update({name: live[name] for name in step.outputs if name in live})
+            found.update({name: live[name] for name in step.outputs if name in live and name in wanted})
+            self._drop(live, number + 1)
         return found
 
     def inner(self, graph: Graph) -> Runner:
@@ -97,94 +150,210 @@ class Runner:
 
     # ---- parts
 
-    def _run_parts(self, live: Values) -> None:
+    def _run_parts(self, live: Live) -> None:
         position, count = 0, len(self.graph.steps)
         while position < count:
             arguments, key = self._signature(live, position)
-            part = None if key is None else self.parts.get(key)
-            if part is None:
-                part = self._new_part(live, position, key is not None, arguments)
-                if key is not None:
-                    self._keep(key, part)
-            elif len(self.parts) > 1:
-                self.parts.move_to_end(key)
+            part = self._find(live, position, key, arguments)
+            if part.asks and self._is_told(live, position, part.asks):
+                continue
             if part.program is None:
                 self._run(live, position, part.stop)
                 self._settle(live)
             else:
                 made = part.program(arguments.tensors)
                 if made is None:  # two arguments share memory now, or a weight has another shape
-                    del self.parts[key]
+                    self._refused(live, position, key, arguments)
                     continue
                 live.update(made)
                 self._drop(live, part.stop)
             position = part.stop
 
-    def _keep(self, key: Any, part: Part) -> None:
+    def _is_told(self, live: Live, position: int, names: tuple[str, ...]) -> bool:
+        """Reads the values that a choice or a loop depends on, so that what follows is captured for them. Not for a
+        number of rounds that was never asked for before: it may be another one each time."""
+        read = {name: live[name].numpy() for name in names}
+        counts = (position, *(value.tobytes() for value in read.values()))
+        if self.graph.steps[position].node.op_type == "Loop" and counts not in self._counts:
+            self._counts[counts] = None
+            if len(self._counts) > MOST_COUNTS:
+                self._counts.popitem(last=False)
+            return False
+        live.update(read)
+        return True
+
+    def _find(self, live: Live, position: int, key: Any, arguments: Arguments) -> Part:
+        """The part for a signature."""
+        if key is None:
+            return Part(position + 1, None)
+        part = self.parts.get(key)
+        if part is not None:
+            if len(self.parts) > 1:
+                self.parts.move_to_end(key)
+            return part
+        served = self._served.get(key)
+        if served is None:
+            return self._part(live, position, key, arguments)
+        if isinstance(served.program, Served) and served.program.is_too_slow():
+            return self._own_part(live, position, key, arguments)
+        self._served.move_to_end(key)
+        return served
+
+    def _part(self, live: Live, position: int, key: Any, arguments: Arguments) -> Part:
+        """A part for a signature that is new: a program for many sizes, or one of its own."""
+        many, shapes = self._many_of(key, arguments)
+        found = many.find(shapes)
+        if found is None and self._tries_many(live, position, many, shapes, arguments):
+            found = many.find(shapes)
+        if found is None:
+            return self._own_part(live, position, key, arguments)
+        return self._serve(key, Part(many.stop, found))
+
+    def _serve(self, key: Any, part: Part) -> Part:
+        self._served[key] = part
+        if len(self._served) > MOST_SERVED:
+            self._served.popitem(last=False)
+        return part
+
+    def _own_part(self, live: Live, position: int, key: Any, arguments: Arguments) -> Part:
+        """A part for this signature alone."""
+        start = perf_counter()
+        part = self._new_part(live, position, key, arguments)
+        self._served.pop(key, None)
+        if part.program is None:
+            return self._serve(key, part)
+        many, shapes = self._many_of(key, arguments)
+        many.note_own(shapes, key, part.stop, perf_counter() - start)
         self.parts[key] = part
         while len(self.parts) > MOST_PARTS:
             self.parts.popitem(last=False)
-            self._gone += 1
-        if self._gone >= MOST_PARTS:  # plans of sizes that nobody uses any more stay in caches without a bound
-            self._gone = 0
-            clear_caches()
+        return part
 
-    def _signature(self, live: Values, position: int) -> tuple[Arguments, Any]:
+    def _refused(self, live: Live, position: int, key: Any, arguments: Arguments) -> None:
+        """A program does not take these tensors: there is another one next time."""
+        if self.parts.pop(key, None) is None:
+            self._own_part(live, position, key, arguments)
+        else:
+            self._misfits.add(key)
+
+    def _tries_many(
+        self, live: Live, position: int, many: ManySizes, shapes: Sequence[Shape], arguments: Arguments
+    ) -> bool:
+        """Whether there is a new program for many sizes."""
+        choice = many.choose(shapes)
+        if choice is None:
+            return False
+        self._load(live, position, many.stop)
+        try:
+            part = self._captured(live.copy(), position, arguments.tensors, many.stop, choice.symbolic(shapes))
+        except ANSWERS as error:  # what depends on a size is said in many ways, too
+            many.why_not = " ".join([str(error), *getattr(error, "__notes__", ())])
+            return False
+        own = self.parts.get(many.key)
+        if not isinstance(part.program, Program):
+            return False
+        many.add(part.program, choice, None if own is None else own.program, arguments.tensors)
+        return True
+
+    def _many_of(self, key: Any, arguments: Arguments) -> tuple[ManySizes, tuple[Shape, ...]]:
+        """What is known of inputs that are the same but for sizes; and the sizes."""
+        form = tuple([(part[0], _without_shape(part[1])) if type(part) is tuple else part for part in key])
+        many = self._many.get(form)
+        if many is None:
+            many = self._many[form] = ManySizes()
+            if len(self._many) > MOST_PARTS:
+                self._many.popitem(last=False)
+        else:
+            self._many.move_to_end(form)
+        return many, tuple([tensor.shape for tensor in arguments.tensors])
+
+    def _signature(self, live: Live, position: int) -> tuple[Arguments, Any]:
         """The tensors that are still needed, and what a part is found by; None if that would be too long."""
         arguments, last_use = Arguments(), self.graph.last_use
         parts: list[Any] = [position]
         budget = [MOST_KEY_ELEMENTS]
         for name, value in live.items():
-            if last_use.get(name, -1) >= position and not (
-                isinstance(value, Constant) and name in self.graph.constants
-            ):
+            if last_use.get(name, -1) >= position:
                 parts.append((name, _key_of(value, arguments, name, budget)))
         return arguments, (tuple(parts) if budget[0] >= 0 else None)
 
-    def _new_part(self, live: Values, position: int, can_capture: bool, arguments: Arguments) -> Part:
+    def _new_part(self, live: Live, position: int, key: Any, arguments: Arguments) -> Part:
+        """The longest part from a position on that can be captured: found on disk, or made and kept there."""
+        shelf = self.context.shelf
+        shelf_key = None if shelf is None else shelf.key(self.graph.number, key, self.context.device)
+        if shelf is None or shelf_key is None:
+            return self._captured_part(live, position, arguments)
+        found = None if key in self._misfits else shelf.find(shelf_key, self.context.device)
+        if found is not None:
+            self.captures += 1
+            return Part(*found)
+        part = self._captured_part(live, position, arguments)
+        if isinstance(part.program, Program):
+            shelf.keep(shelf_key, part.stop, part.program)
+        return part
+
+    def _captured_part(self, live: Live, position: int, arguments: Arguments) -> Part:
         """The longest part from a position on that can be captured."""
         stop = len(self.graph.steps)
-        if not can_capture:
-            return Part(position + 1, None)
         self._load(live, position, stop)
-        while stop > position:
-            try:
-                program = self._captured(dict(live), position, stop, arguments.tensors)
-            except Exception as error:  # a step that reads data says so in many ways; alone it says what is wrong
-                if not isinstance(error, WhitError | ValueError | TypeError | RuntimeError | IndexError | KeyError):
-                    raise
-                if self._at >= stop:  # the steps are fine, their program is not
-                    return Part(stop, None)
-                stop = self._at
-            else:
-                return Part(stop, program)
-        return Part(position + 1, None)
+        self._at = position
+        try:
+            return self._captured(live.copy(), position, arguments.tensors, stop)
+        except ANSWERS:
+            if self._at > position:
+                return Part(self._at, None)  # the steps up to there are fine, their program is not
+            return Part(position + 1, None, self._asks(live, position))
 
-    def _captured(self, live: Values, position: int, stop: int, tensors: list[Any]) -> Program:
-        last_use = self.graph.last_use
+    def _asks(self, live: Live, position: int) -> tuple[str, ...]:
+        """The names of numbers in tensors that a step depends on: a condition, how often."""
+        step = self.graph.steps[position]
+        count = _CONTROLS.get((step.node.domain, step.node.op_type), 0)
+        tensors = {name: live[name] for name in step.inputs[:count] if name}
+        return tuple(name for name, x in tensors.items() if isinstance(x, Tensor) and prod(x.shape) == 1)
 
-        def run() -> Values:
-            self._at = position
+    def _captured(
+        self,
+        live: Live,
+        position: int,
+        tensors: list[Any],
+        stop: int,
+        shapes: Sequence[tuple[Any, ...]] | None = None,
+    ) -> Part:
+        """The steps from a position on as a program, up to the first one that cannot be a part of it; an error if that
+        is the first of all. `shapes`: those with variables that tensors have in it; then it is all steps or none."""
+        last_use, stops = self.graph.last_use, [stop]
+
+        def run(shown: Sequence[Any]) -> Values:
+            other = {id(before): now for before, now in zip(tensors, shown, strict=True) if now is not before}
+            live.update({name: other[id(value)] for name, value in live.items() if id(value) in other})
             before = set(live)
-            self._run(live, position, stop)
-            self._at = stop
+            try:
+                self._run(live, position, stops[0])
+                self._at = stops[0]
+            except ANSWERS:
+                if self._at == position or shapes is not None:
+                    raise
+                forgive()
+            stop = stops[0] = self._at
             return {name: v for name, v in live.items() if name not in before and last_use.get(name, -1) >= stop}
 
-        program = capture(self.graph.name or "graph", run, tensors)
+        program = capture(self.graph.name or "graph", run, tensors, shapes)
         self.captures += 1
-        return program
+        return Part(stops[0], program)
 
-    def _load(self, live: Values, position: int, stop: int) -> None:
+    def _load(self, live: Live, position: int, stop: int) -> None:
         """Reads the constants that steps will need: a file cannot be read while they are traced."""
         for step in self.graph.steps[position:stop]:
             for name in step.reads():
-                value = live.get(name)
+                if name not in live:
+                    continue
+                value = live[name]
                 if isinstance(value, Derived):
                     value.value()
                 if isinstance(value, Constant) and (not value.is_small() or _is_weight(value.array())):
                     value.tensor(self.context.device)
 
-    def _settle(self, live: Values) -> None:
+    def _settle(self, live: Live) -> None:
         """Computes what a step has given, so that the next part has it in memory."""
         found: list[Tensor] = []
         for value in live.values():
@@ -193,28 +362,37 @@ class Runner:
         if found:
             found[0].realize(*found[1:])
 
-    def _drop(self, live: Values, position: int) -> None:
+    def _drop(self, live: Live, position: int) -> None:
         last_use = self.graph.last_use
         for name in [name for name in live if last_use.get(name, -1) < position]:
             del live[name]
 
     # ---- steps
 
-    def _run(self, live: Values, position: int, stop: int, is_kept: bool = False) -> None:
+    def _run(self, live: Live, position: int, stop: int, is_kept: bool = False) -> None:
         """Runs steps one after the other; their results go into `live`. `is_kept`: what nobody needs stays, too."""
         last_use, is_traced = self.graph.last_use, current() is not None
         for number in range(position, stop):
             step = self.graph.steps[number]
             self._at = number
+            place = places.enter(step)
             try:
                 results = self.step(step, live)
+                if any(isinstance(value, Tensor) for value in results):
+                    places.note(step, [live[name] for name in step.inputs if name])
             except JitError:
                 raise
             except Exception as error:
                 error.add_note(f"in the node {_spell(step.node)} of the ONNX graph {self.graph.name!r}")
                 raise
+            finally:
+                places.leave(place)
+            if len(results) < len(step.outputs):
+                check_results(
+                    step.node, len(results), [name for name in step.outputs[len(results) :] if name in last_use]
+                )
             for name, value in zip(step.outputs, results, strict=False):
-                if name:
+                if name and name not in live:  # a condition may be known before
                     live[name] = value
             if not is_traced and not is_kept:
                 for name in step.reads():
@@ -222,18 +400,29 @@ class Runner:
                         live.pop(name, None)
 
     def step(self, step: Step, live: Values) -> tuple[Any, ...]:
-        """The outputs of one step."""
+        """The outputs of one step; an error of ours, whatever goes wrong."""
+        try:
+            return self._step(step, live)
+        except JitError:
+            raise
+        except Exception as error:
+            raise explained(error, step.node, [live.get(name) for name in step.inputs])  # noqa: B904
+
+    def _step(self, step: Step, live: Values) -> tuple[Any, ...]:
         given = [live[name] if name else None for name in step.inputs]
         if step.body is not None:
             names = [port.name for port in step.body.inputs]
             given += [None] * (len(names) - len(given))
             return tuple(self.inner(step.body)(dict(zip(names, given, strict=True))))
+        if self.context.is_training and step.node.op_type in MODES:
+            return MODES[step.node.op_type](self, step, given)
         function = control.FUNCTIONS.get((step.node.domain, step.node.op_type))
         if function is not None:
             return function(self, step, given, live)
         on_host = _on_host(given)
         if on_host is not None:
-            results = host.evaluate(step.node, on_host)
+            depends = any(isinstance(value, Sizes) for value in on_host)
+            results = symbolic.evaluate(step.node, on_host) if depends else host.evaluate(step.node, on_host)
             if results is not None:
                 return results
         operator = self._operator(step.node)
@@ -283,7 +472,7 @@ def _key_of(value: Any, arguments: Arguments, name: str, budget: list[int]) -> A
         data = tuple(value.reshape(-1).tolist()) if value.dtype.kind == "O" else value.tobytes()
         return (value.dtype.str, value.shape, data)
     if isinstance(value, Constant):
-        return id(value)
+        return (Constant, value.number)
     if isinstance(value, list):
         budget[0] -= len(value)
         return (list, *[_key_of(part, arguments, name, budget) for part in value])
@@ -292,23 +481,28 @@ def _key_of(value: Any, arguments: Arguments, name: str, budget: list[int]) -> A
     return (type(value), value)
 
 
+def _without_shape(key: Any) -> Any:
+    """What stands for a tensor in a signature, whatever its sizes are; of other values all."""
+    if type(key) is tuple and len(key) == 4 and isinstance(key[1], DType):
+        return (len(key[0]), *key[1:])
+    return key
+
+
 def _on_host(given: list[Any]) -> list[Any] | None:
     """Arrays for the host, if it knows all values, and they are small."""
     found: list[Any] = []
     for value in given:
-        if value is None or (isinstance(value, np.ndarray) and is_small("i", value.size)):
-            found.append(value)
-        elif isinstance(value, Constant) and value.is_small():
-            if isinstance(value, Derived) and not isinstance(value.value(), np.ndarray):
-                return None
-            found.append(value.array())
-        else:
+        array = value if isinstance(value, Sizes) else host_value(value)
+        if array is None and value is not None:
             return None
+        found.append(array)
     return found if found else None
 
 
 def _is_weight(array: Any) -> bool:
     """Whether a small array is kept as a tensor; others become parts of kernels, or are made where they are used."""
+    if array.dtype.itemsize == 1 and array.dtype.kind in "iu":
+        return bool(array.ndim > 1)
     return array.dtype.kind not in "biuOUS" and array.size > 1
 
 

@@ -1,7 +1,7 @@
 """Tensors of a file as values: every type, every way of writing them down, other files beside the model.
 
     store = Store(wire, folder)
-    store.tensor(proto)         a Tensor; of raw data a part of the file, which is read when it is needed
+    store.tensor(proto, "CPU")  a Tensor
     store.array(proto)          a NumPy array, for text and for small numbers that shapes are computed from
 
 A tensor says how many elements it has, and its data how many bytes there are: both must agree before anything is
@@ -10,24 +10,26 @@ allocated. Data outside of the model's file must lie in its folder, whatever the
 
 from __future__ import annotations
 
+import importlib
 import os
 from collections.abc import Mapping
 from math import prod
 from pathlib import Path
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
+from whit.engine.compile.sha256 import sha256
 from whit.errors import ParseError
-from whit.nn.state.source import CUT_OFF, Source, checked_shape, open_source
 from whit.onnx import types
 from whit.onnx.proto import SparseTensorProto, TensorProto
 from whit.onnx.wire import Fixed, Span, Wire, signed
 from whit.tensor import Tensor
+from whit.tensor.source import CUT_OFF, Source, checked_shape, open_source
 
 Array = np.ndarray[Any, Any]
 
+LARGE_BYTES = 1024  # bytes of a tensor, from which on it is data, and not a part of what the model is
 MOST_SPARSE_ELEMENTS = 1 << 28  # of a sparse tensor, which is stored dense
 IN_ANOTHER_FILE = 1  # TensorProto.data_location
 
@@ -46,14 +48,24 @@ NUMPY: dict[int, Any] = {
     types.UINT64: np.uint64,
     types.COMPLEX64: np.complex64,
     types.COMPLEX128: np.complex128,
-    types.BFLOAT16: ml_dtypes.bfloat16,
-    types.FLOAT8E4M3FN: ml_dtypes.float8_e4m3fn,
-    types.FLOAT8E4M3FNUZ: ml_dtypes.float8_e4m3fnuz,
-    types.FLOAT8E5M2: ml_dtypes.float8_e5m2,
-    types.FLOAT8E5M2FNUZ: ml_dtypes.float8_e5m2fnuz,
-    types.FLOAT8E8M0: ml_dtypes.float8_e8m0fnu,
 }
-FLOAT4_VALUES = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6], ml_dtypes.float8_e4m3fn)
+ML_DTYPES = {  # of the package `ml_dtypes`, which few models need
+    types.BFLOAT16: "bfloat16",
+    types.FLOAT8E4M3FN: "float8_e4m3fn",
+    types.FLOAT8E4M3FNUZ: "float8_e4m3fnuz",
+    types.FLOAT8E5M2: "float8_e5m2",
+    types.FLOAT8E5M2FNUZ: "float8_e5m2fnuz",
+    types.FLOAT8E8M0: "float8_e8m0fnu",
+}
+FLOAT4_VALUES = (0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6)
+
+
+def numpy_type(element: int) -> Any:
+    """NumPy's dtype for a type of ONNX; None if it has none."""
+    name = ML_DTYPES.get(element)
+    if name is None:
+        return NUMPY.get(element)
+    return getattr(importlib.import_module("ml_dtypes"), name)  # lazy: 4 ms, and few models need it
 
 
 class Store:
@@ -63,6 +75,45 @@ class Store:
         self._wire = wire
         self._folder = folder
         self._files: dict[str, Source] = {}
+        # Of constants that depend on large data, by number: what the host has read. None: nobody wants to know.
+        self.read_on_host: dict[int, str] | None = None
+        self._entered = 0
+        self._large: list[Span] = []
+
+    def new_number(self) -> int:
+        """The number of a new constant."""
+        self._entered += 1
+        return self._entered
+
+    def note_read(self, number: int, array: Array | None) -> None:
+        """The host has seen the value of a constant that depends on large data: what captured programs do may follow
+        from it. None: it is no array."""
+        if self.read_on_host is None:
+            return
+        text = b""
+        if array is not None and not array.dtype.hasobject:
+            text = f"{array.dtype.str} {array.shape} ".encode() + array.tobytes()
+        self.read_on_host[number] = sha256(text).hex() if text else ""
+
+    def leave_out(self, proto: TensorProto) -> bool:
+        """Notes which data of a tensor are no part of what the model is: large ones, and those of other files. Whether
+        there are any."""
+        fields = (
+            *((proto.raw_data,), proto.float_data, proto.double_data),
+            *(proto.int32_data, proto.int64_data, proto.uint64_data),
+        )
+        found = [part for parts in fields for part in parts if isinstance(part, Span) and part.size >= LARGE_BYTES]
+        self._large += found
+        return bool(found) or bool(proto.external_data) or proto.data_location == IN_ANOTHER_FILE
+
+    def structure(self) -> bytes:
+        """The bytes of the model's file without these data."""
+        found, place = [], 0
+        source = self._wire.source
+        for span in sorted(self._large, key=lambda span: span.start):
+            found.append(source.read(place, max(0, span.start - place)))
+            place = max(place, span.end)
+        return b"".join([*found, source.read(place, source.size - place)])
 
     def count(self, proto: TensorProto) -> int:
         """How many elements a tensor has, by its shape."""
@@ -73,19 +124,19 @@ class Store:
         pair = (2,) if proto.data_type in (types.COMPLEX64, types.COMPLEX128) else ()
         return self._shape(proto) + pair
 
-    def tensor(self, proto: TensorProto) -> Tensor:
-        """A tensor of numbers; of raw data on disk a part of the file."""
+    def tensor(self, proto: TensorProto, device: str) -> Tensor:
+        """A tensor of numbers on a device."""
         dtype = types.DTYPES.get(proto.data_type)
         found = self._raw(proto) if dtype is not None else None
         if found is None or dtype is None:
             array = self.array(proto)
             if array.dtype.kind == "O":
                 raise self._error(f'"{proto.name}" is text', "a tensor of numbers was expected here")
-            return Tensor(array, copy=False)
+            return Tensor(array, copy=False).to(device).realize()
         source, start, size = found
         shape = self._shape(proto)
         self._check_size(proto, size, prod(shape) * dtype.itemsize)
-        return source.tensor(start, dtype, shape)
+        return source.read_tensor(start, dtype, shape, device)
 
     def array(self, proto: TensorProto) -> Array:
         """The elements as a NumPy array; text as an array of objects, numbers as `whit.onnx.types` says."""
@@ -98,12 +149,17 @@ class Store:
         source, start, size = raw
         return standing_for(self._of_bytes(proto, source, start, size, shape), proto.data_type)
 
-    def dense(self, proto: SparseTensorProto) -> Array:
-        """A sparse tensor as a dense array."""
-        values = self.array(proto.values)
+    def dense_shape(self, proto: SparseTensorProto) -> tuple[int, ...]:
+        """The shape of a sparse tensor, which is not too large."""
         shape = checked_shape(self._wire.source, proto.values.name, proto.dims)
         if prod(shape) > MOST_SPARSE_ELEMENTS:
             raise self._error(f'the sparse tensor "{proto.values.name}" is too large', f"{shape}")
+        return shape
+
+    def dense(self, proto: SparseTensorProto) -> Array:
+        """A sparse tensor as a dense array."""
+        shape = self.dense_shape(proto)
+        values = self.array(proto.values)
         places = self.array(proto.indices).astype(np.int64)
         result = np.zeros(shape, values.dtype)
         limits = np.array(shape if places.ndim == 2 else [prod(shape)])
@@ -131,7 +187,7 @@ class Store:
         start = self._integer(proto, entries, "offset", 0)
         size = self._integer(proto, entries, "length", -1)
         if size < 0:
-            bits = types.BITS.get(proto.data_type) or 8 * np.dtype(NUMPY.get(proto.data_type, np.uint8)).itemsize
+            bits = types.BITS.get(proto.data_type) or 8 * np.dtype(numpy_type(proto.data_type) or np.uint8).itemsize
             size = (prod(self._shape(proto)) * bits + 7) // 8
         if start + size > source.size:
             raise self._error(
@@ -180,7 +236,7 @@ class Store:
         if bits is not None:
             self._check_size(proto, size, (count * bits + 7) // 8)
             return _unpack(np.frombuffer(source.read(start, size), np.uint8), bits, count).reshape(shape)
-        dtype = np.dtype(NUMPY[proto.data_type])
+        dtype = np.dtype(numpy_type(proto.data_type))
         self._check_size(proto, size, count * dtype.itemsize)
         data = source.read(start, size)
         if dtype == np.bool_:
@@ -204,18 +260,18 @@ class Store:
         elif kind == types.INT64:
             values = self._varints(proto.int64_data)
         elif kind in (types.UINT32, types.UINT64):
-            values = self._varints(proto.uint64_data).view(np.uint64).astype(NUMPY[kind])
+            values = self._varints(proto.uint64_data).view(np.uint64).astype(numpy_type(kind))
         else:
             values = self._varints(proto.int32_data)
             if bits is not None:  # bytes, each of several numbers
                 values = _unpack(values.astype(np.uint8), bits, prod(shape))
             elif kind in (types.INT32, types.INT16, types.INT8, types.UINT16, types.UINT8, types.BOOL):
-                values = values.astype(NUMPY[kind])
+                values = values.astype(numpy_type(kind))
             else:  # the bits of floats
-                dtype = np.dtype(NUMPY[kind])
+                dtype = np.dtype(numpy_type(kind))
                 values = values.astype(np.uint8 if dtype.itemsize == 1 else np.uint16).view(dtype)
         if kind in (types.COMPLEX64, types.COMPLEX128) and values.size % 2 == 0:
-            values = values.view(NUMPY[kind])
+            values = values.view(numpy_type(kind))
         if values.size != prod(shape):
             raise self._error(
                 f'"{proto.name}" has {values.size} elements', f"its shape {list(shape)} has {prod(shape)}"
@@ -295,7 +351,7 @@ def standing_for(array: Array, element: int) -> Array:
         sign = 8 if element == types.INT4 else 2
         return ((array.astype(np.int16) ^ sign) - sign).astype(np.int8)
     if element == types.FLOAT4E2M1:
-        return FLOAT4_VALUES[array]
+        return np.array(FLOAT4_VALUES, numpy_type(types.FLOAT8E4M3FN))[array]
     if element == types.FLOAT8E8M0:
         return array.astype(np.float32)
     return array

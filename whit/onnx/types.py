@@ -21,7 +21,33 @@ UINT32, UINT64, COMPLEX64, COMPLEX128, BFLOAT16 = range(12, 17)
 FLOAT8E4M3FN, FLOAT8E4M3FNUZ, FLOAT8E5M2, FLOAT8E5M2FNUZ = range(17, 21)
 UINT4, INT4, FLOAT4E2M1, FLOAT8E8M0, UINT2, INT2 = range(21, 27)
 
-DTYPES: Final[dict[int, DType]] = {
+
+@dataclass(frozen=True, slots=True)
+class ElementType:
+    """One type of the standard: its number and name, and what its values are kept in."""
+
+    number: int
+    name: str
+    dtype: DType | None  # None: text, on the host
+    bits: int = 0  # of what is packed into bytes in files
+    is_own: bool = True  # whether `dtype` is the same type, and no wider one
+
+    @property
+    def least(self) -> int:
+        """The smallest integer."""
+        if self.bits == 0:
+            return int(self.dtype.min) if self.dtype is not None else 0
+        return 0 if self.name.startswith("u") else -(1 << (self.bits - 1))
+
+    @property
+    def most(self) -> int:
+        """The largest integer."""
+        if self.bits == 0:
+            return int(self.dtype.max) if self.dtype is not None else 0
+        return (1 << self.bits) - 1 if self.name.startswith("u") else (1 << (self.bits - 1)) - 1
+
+
+_OWN: Final[dict[int, DType]] = {
     FLOAT: dtypes.float32,
     UINT8: dtypes.uint8,
     INT8: dtypes.int8,
@@ -40,29 +66,22 @@ DTYPES: Final[dict[int, DType]] = {
     FLOAT8E5M2: dtypes.fp8e5m2,
     FLOAT8E5M2FNUZ: dtypes.fp8e5m2fnuz,
 }
-STANDS_FOR: Final[dict[int, DType]] = {  # what whit has no dtype for
-    COMPLEX64: dtypes.float32,
-    COMPLEX128: dtypes.float64,
-    UINT4: dtypes.uint8,
-    INT4: dtypes.int8,
-    UINT2: dtypes.uint8,
-    INT2: dtypes.int8,
-    FLOAT4E2M1: dtypes.fp8e4m3,
-    FLOAT8E8M0: dtypes.float32,
+ELEMENT_TYPES: Final[dict[int, ElementType]] = {
+    **{number: ElementType(number, dtype.name, dtype) for number, dtype in _OWN.items()},
+    STRING: ElementType(STRING, "string", None),
+    COMPLEX64: ElementType(COMPLEX64, "complex64", dtypes.float32, is_own=False),
+    COMPLEX128: ElementType(COMPLEX128, "complex128", dtypes.float64, is_own=False),
+    UINT4: ElementType(UINT4, "uint4", dtypes.uint8, 4, is_own=False),
+    INT4: ElementType(INT4, "int4", dtypes.int8, 4, is_own=False),
+    UINT2: ElementType(UINT2, "uint2", dtypes.uint8, 2, is_own=False),
+    INT2: ElementType(INT2, "int2", dtypes.int8, 2, is_own=False),
+    FLOAT4E2M1: ElementType(FLOAT4E2M1, "float4e2m1", dtypes.fp8e4m3, 4, is_own=False),
+    FLOAT8E8M0: ElementType(FLOAT8E8M0, "float8e8m0", dtypes.float32, is_own=False),
 }
-NAMES: Final[dict[int, str]] = {
-    **{number: dtype.name for number, dtype in DTYPES.items()},
-    STRING: "string",
-    COMPLEX64: "complex64",
-    COMPLEX128: "complex128",
-    UINT4: "uint4",
-    INT4: "int4",
-    UINT2: "uint2",
-    INT2: "int2",
-    FLOAT4E2M1: "float4e2m1",
-    FLOAT8E8M0: "float8e8m0",
-}
-BITS: Final[dict[int, int]] = {UINT4: 4, INT4: 4, FLOAT4E2M1: 4, UINT2: 2, INT2: 2}  # of what is packed into bytes
+DTYPES: Final = {n: each.dtype for n, each in ELEMENT_TYPES.items() if each.is_own and each.dtype is not None}
+STANDS_FOR: Final = {n: each.dtype for n, each in ELEMENT_TYPES.items() if not each.is_own and each.dtype is not None}
+NAMES: Final = {number: each.name for number, each in ELEMENT_TYPES.items()}
+BITS: Final = {number: each.bits for number, each in ELEMENT_TYPES.items() if each.bits}
 
 Size = int | str | None  # a number, a name, or nothing is known
 
@@ -101,7 +120,8 @@ UNKNOWN: Final = ValueType("unknown")
 
 def dtype_of(element: int) -> DType | None:
     """The dtype that stands for a type; None for text and unknown numbers."""
-    return DTYPES.get(element) or STANDS_FOR.get(element)
+    found = ELEMENT_TYPES.get(element)
+    return None if found is None else found.dtype
 
 
 def name_of(element: int) -> str:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import contextvars
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import numpy as np
 
 from whit.dtype import to_dtype
-from whit.engine.programs.overlay import is_traced
+from whit.engine.programs.overlay import current, is_traced
+from whit.onnx.sizes import Sizes
 from whit.tensor import Tensor
 
 Result = TypeVar("Result")
@@ -39,12 +41,29 @@ def untraced(function: Callable[[], Result]) -> Result:
     return found[0]
 
 
+@contextmanager
+def own_arrays() -> Iterator[None]:
+    """Arrays that operators make tensors of while a function of the user is traced are the model's, which are the same
+    in all runs."""
+    trace = current()
+    if trace is None or trace.takes_arrays:
+        yield
+        return
+    trace.takes_arrays = True
+    try:
+        yield
+    finally:
+        trace.takes_arrays = False
+
+
 def lifted(value: Any, device: str | None) -> Any:
     """An array of numbers -> a tensor; one element -> a number, which is part of the kernels that read it. The rest
     stays as it is.
 
     Arrays of others cannot be read while a function is traced, as they may change; what the host has computed does not.
     """
+    if isinstance(value, Sizes):
+        return value.tensor(device)
     if not isinstance(value, np.ndarray | np.generic) or value.dtype.kind in "OUSc":
         return value
     dtype = to_dtype(value.dtype.name)

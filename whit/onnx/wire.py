@@ -13,10 +13,10 @@ may have is bounded, so that small files cannot ask for much memory.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from whit.nn.state.source import CUT_OFF, Source
+from whit.tensor.source import CUT_OFF, Source
 
 CHUNK_BYTES = 1 << 16  # bytes that are read at once; messages of up to that size are read whole
 HEADER_BYTES = 20  # bytes; a tag and a length or number, both as varints, have at most that many
@@ -71,16 +71,17 @@ class Wire:
             raise self._cut_off(span.start, span.size)
         return self._chunk[: span.size]
 
-    def fields(self, span: Span) -> Iterator[tuple[int, int | Span]]:
+    def fields(self, span: Span) -> Iterable[tuple[int, int | Span]]:
         """The fields of a message in the order of the file: number, and value or place."""
-        if span.size <= CHUNK_BYTES:
-            yield from self._fields_in(self.read(span), span)
-            return
+        return self._fields_in(self.read(span), span) if span.size <= CHUNK_BYTES else self._fields_of_large(span)
+
+    def _fields_of_large(self, span: Span) -> Iterator[tuple[int, int | Span]]:
+        """The same of a message that is not read as a whole."""
         place = span.start
         while place < span.end:
             head = self.read(Span(place, min(place + HEADER_BYTES, span.end)))
             number, value, used = self._field(head, 0, place)
-            self._count()
+            self._count(1)
             if isinstance(value, Span):
                 self._check_inside(value, span)
                 place = value.end
@@ -88,18 +89,34 @@ class Wire:
                 place += used
             yield number, value
 
-    def _fields_in(self, data: bytes, span: Span) -> Iterator[tuple[int, int | Span]]:
-        """The same of a message whose bytes are in memory."""
-        offset, size = 0, len(data)
+    def _fields_in(self, data: bytes, span: Span) -> list[tuple[int, int | Span]]:
+        """The same of a message whose bytes are in memory. Most fields have one byte for what they are, and one for
+        their value or length: 2.0 -> 0.9 us each."""
+        found: list[tuple[int, int | Span]] = []
+        offset, size, first = 0, len(data), span.start
         while offset < size:
-            number, value, used = self._field(data, offset, span.start + offset)
-            self._count()
-            if isinstance(value, Span):
-                self._check_inside(value, span)
-                offset = value.end - span.start
+            tag = data[offset]
+            kind = tag & 7
+            if 8 <= tag < 0x80 and kind in (BYTES, VARINT) and offset + 1 < size and data[offset + 1] < 0x80:
+                value = data[offset + 1]
+                offset += 2
+                if kind == VARINT:
+                    found.append((tag >> 3, value))
+                    continue
+                if offset + value > size:
+                    raise self._cut_off(first + offset, value, span.end)
+                found.append((tag >> 3, Span(first + offset, first + offset + value)))
+                offset += value
+                continue
+            number, other, used = self._field(data, offset, first + offset)
+            if isinstance(other, Span):
+                self._check_inside(other, span)
+                offset = other.end - first
             else:
                 offset += used
-            yield number, value
+            found.append((number, other))
+        self._count(len(found))
+        return found
 
     def _field(self, data: bytes, offset: int, place: int) -> tuple[int, int | Span, int]:
         """Number and value of the field at an offset, whose place in the file is `place`; its bytes, without those of
@@ -132,8 +149,8 @@ class Wire:
             raise self.source.error("this is no protobuf", f"a field of number {number} at {place}", NOT_ONNX)
         return number
 
-    def _count(self) -> None:
-        self._fields_left -= 1
+    def _count(self, fields: int) -> None:
+        self._fields_left -= fields
         if self._fields_left < 0:
             raise self.source.error("it has too many parts", f"more than {MOST_FIELDS} fields", "Split the model.")
 

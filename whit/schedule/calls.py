@@ -22,7 +22,7 @@ from itertools import chain
 from math import prod
 from typing import Any
 
-from whit.cache import register_cache
+from whit.cache import RecentlyUsed
 from whit.config import settings_key
 from whit.ir import ops
 from whit.ir.contiguous import start_of_view
@@ -38,8 +38,7 @@ PARTS = (ops.RESHAPE, ops.SHRINK)
 FIRST_BUFFER = 1 << 24  # ids of the buffers between calls; those of kernels start at 0
 
 # (FUNCTION of values, slots, target, settings) -> the LINEAR that stores them into its first params
-_schedules: dict[tuple[Any, ...], UOp] = {}
-register_cache(_schedules.clear, "schedule.bodies")
+_schedules: RecentlyUsed[tuple[Any, ...], UOp] = RecentlyUsed("schedule.bodies", 1024)
 
 Scheduler = Callable[[UOp], UOp]
 
@@ -174,9 +173,10 @@ def put_calls_back(linear: UOp, cut: Cut, schedule: Scheduler, target: Target) -
 
     def of_body(function: UOp, results: int, params: int, states: int = 0) -> UOp:
         key = (function, results, params, states, target, settings)
-        if key not in _schedules:
-            _schedules[key] = _body_schedule(function, schedule, results, params, states)
-        return _schedules[key]
+        found = _schedules.get(key)
+        if found is None:
+            found = _schedules[key] = _body_schedule(function, schedule, results, params, states)
+        return found
 
     return _with_bodies(linear, cut, of_body, target.is_gpu)
 

@@ -186,6 +186,12 @@ def _call_kernels(_: UOp, job: Job) -> UOp:
     return make(ops.LINEAR, tuple(calls))
 
 
+def _raise_permutes(graph: UOp, job: Job) -> UOp:
+    from whit.schedule.rewrites.raise_permutes import raise_permutes  # lazy: only some convolutions need it
+
+    return raise_permutes(graph)
+
+
 def _put_calls_back(linear: UOp, job: Job) -> UOp:
     if job.cut is None:
         return linear
@@ -238,8 +244,8 @@ PASSES = (
     Pass(
         "raise_permutes",
         "the order in which values are stored, before anything asks how they lie",
-        _for_gpus("raise_permutes"),
-        is_for=_on_gpus,
+        _raise_permutes,
+        about=frozenset({ops.PERMUTE}),
     ),
     Pass(
         "scatter_at_once",

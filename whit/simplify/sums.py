@@ -182,15 +182,22 @@ def note_long_sum(node: UOp, context: Any) -> None:
 
 def _may_recombine(total: UOp, base: UOp) -> bool:
     """Whether base is half of a division, and the other half may be among the terms."""
-    if base.op is not ops.FLOORDIV and base.op is not ops.FLOORMOD:
+    if not _is_half(base):
         return False
     for _ in range(LONGEST_TERMS):
         if total.op is not ops.ADD:
-            return split_term(total)[0].op in (ops.FLOORDIV, ops.FLOORMOD)
+            return _is_half(split_term(total)[0])
         total, term = total.src
-        if split_term(term)[0].op in (ops.FLOORDIV, ops.FLOORMOD):
+        if _is_half(split_term(term)[0]):
             return True
     return True
+
+
+def _is_half(base: UOp) -> bool:
+    """Whether it is a remainder, a quotient, or one times what it was divided by, if that is no number."""
+    if base.op is ops.MUL:
+        return base.src[0].op is ops.FLOORDIV or base.src[1].op is ops.FLOORDIV
+    return base.op is ops.FLOORDIV or base.op is ops.FLOORMOD
 
 
 def is_long(node: UOp) -> bool:
@@ -229,9 +236,10 @@ def recombine(terms: Terms) -> bool:
 
     Returns whether anything has changed.
     """
-    remainders = [t for t in terms if t.op is ops.FLOORMOD and t.src[1].op is ops.CONST and t.src[1].arg > 0]
+    every = [t for t in terms if t.op is ops.FLOORMOD]
+    remainders = [t for t in every if t.src[1].op is ops.CONST and t.src[1].arg > 0]
     if not remainders:
-        return False
+        return bool(every) and _recombine_symbolic(terms, every)
     partners: dict[tuple[UOp, int], list[UOp]] = {}  # (x, c) -> the terms x//c and (x//c) % d
     for term in terms:
         inner = _quotient_of(term)[0]
@@ -253,6 +261,35 @@ def recombine(terms: Terms) -> bool:
             changed = True
             break
     return changed
+
+
+def _recombine_symbolic(terms: Terms, remainders: list[UOp]) -> bool:
+    """The same where c is no number: x%(8*n) with coefficient k and n*(x//(8*n)) with coefficient 8*k become x."""
+    changed = False
+    for base in remainders:
+        value, divisor = base.src
+        part, scale = split_term(divisor)
+        wanted = sorted(map(id, [*_factors(part), make(ops.FLOORDIV, (value, divisor))]))
+        for other, coefficient in terms.items():
+            if (
+                coefficient == terms[base] * scale
+                and other.op is ops.MUL
+                and sorted(map(id, _factors(other))) == wanted
+            ):
+                factor = terms.pop(base)
+                del terms[other]
+                terms[value] = terms.get(value, 0) + factor
+                changed = True
+                break
+    return changed
+
+
+def _factors(node: UOp) -> list[UOp]:
+    """What is multiplied."""
+    if node.op is not ops.MUL:
+        return [node]
+    left, right = node.src
+    return [*_factors(left), *_factors(right)]
 
 
 def _quotient_of(node: UOp) -> tuple[UOp, int | None]:

@@ -218,7 +218,8 @@ def _from_numpy(data: Any, device: str | None) -> UOp:
     import numpy as np  # lazy: `import whit` must not load it
 
     kind, fix = data.dtype.kind, ""
-    if isinstance(data, np.ma.MaskedArray):
+    masked = sys.modules.get("numpy.ma")  # who has such an array has loaded it; it takes 10 ms
+    if masked is not None and isinstance(data, masked.MaskedArray):
         fix = "Its mask would be lost. Use .filled(value)."
     elif data.dtype.names is not None:
         fix = f"Make a tensor of each field: array[{data.dtype.names[0]!r}]."

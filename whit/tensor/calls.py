@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from typing import Any, TypeVar
 
-from whit.cache import register_cache
+from whit.cache import RecentlyUsed
 from whit.config import settings_key
 from whit.engine.memory.placeholder import new_placeholder
 from whit.engine.memory.storage import computed_entries, is_known
@@ -97,9 +97,10 @@ def call_pure(fn: Callable[..., Sequence[Kind]], *tensors: Kind | None) -> list[
     """
     given = [tensor for tensor in tensors if tensor is not None]
     key = (fn, settings_key(), *[None if t is None else (t.dtype, t.shape, t.device) for t in tensors])
-    if key not in _pure:
-        _pure[key] = _traced(fn, tensors)
-    traced = _pure[key]
+    known = _pure.get(key)
+    if known is None:
+        known = _pure[key] = (_traced(fn, tensors),)
+    (traced,) = known
     if traced is None:
         return list(fn(*tensors))
     function, arguments = traced
@@ -109,8 +110,9 @@ def call_pure(fn: Callable[..., Sequence[Kind]], *tensors: Kind | None) -> list[
 
 
 # (function, settings, kinds of tensors) -> the FUNCTION, and for each of its arguments which tensor or number it is
-_pure: dict[tuple[Any, ...], tuple[UOp, tuple[int | UOp, ...]] | None] = {}
-register_cache(_pure.clear, "tensor.pure_functions")
+_pure: RecentlyUsed[tuple[Any, ...], tuple[tuple[UOp, tuple[int | UOp, ...]] | None]] = RecentlyUsed(
+    "tensor.pure_functions", 1024
+)
 
 
 def _traced(fn: Callable[..., Sequence[Core]], tensors: Sequence[Core | None]) -> Any:

@@ -39,6 +39,12 @@ def realize(nodes: Sequence[UOp], device: str | None) -> list[UOp]:
     return _engine()[0].realize(nodes, device)  # type: ignore[no-any-return]
 
 
+def is_in_memory(node: UOp) -> bool:
+    """Whether a node is a BUFFER whose memory Python can read."""
+    found = _engine()[1].found_storage(node) if node.op is BUFFER else None
+    return found is not None and found.device.startswith("CPU")
+
+
 def compute(nodes: Sequence[UOp], device: str) -> list[UOp]:
     """The same while a function runs that is transformed: of one that is mapped, the values of all examples."""
     return computed(nodes, lambda nodes: realize(nodes, device))

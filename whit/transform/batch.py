@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from whit.cache import register_cache
+from whit.cache import RecentlyUsed
 from whit.dtype import dtypes
 from whit.errors import NotSupportedError
 from whit.ir import ops
@@ -118,8 +118,7 @@ def _item(node: UOp, src: Sources, flags: Flags, size: Any) -> UOp:
 
 # ---- calls
 
-_made: dict[tuple[UOp, Flags, int], UOp] = {}
-register_cache(_made.clear, "transform.batches_of_calls")
+_made: RecentlyUsed[tuple[UOp, Flags, int], UOp] = RecentlyUsed("transform.batches_of_calls", 1024)
 
 
 def _call(node: UOp, src: Sources, flags: Flags, size: Any) -> UOp:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Collection, Iterable, Sequence
 
-from whit.cache import register_cache
+from whit.cache import RecentlyUsed
 from whit.ir import ops
 from whit.ir.graph import topological
 from whit.ir.uop import UOp, make
@@ -36,10 +36,8 @@ class _Derived:
     places: tuple[int | None, ...]  # for each argument, or result, where its derivative is among the results
 
 
-_made: dict[tuple[UOp, tuple[int, ...], tuple[int, ...]], _Derived] = {}
-register_cache(_made.clear, "transform.calls")
-_made_forward: dict[tuple[UOp, tuple[int, ...]], _Derived] = {}
-register_cache(_made_forward.clear, "transform.tangents_of_calls")
+_made: RecentlyUsed[tuple[UOp, tuple[int, ...], tuple[int, ...]], _Derived] = RecentlyUsed("transform.calls", 1024)
+_made_forward: RecentlyUsed[tuple[UOp, tuple[int, ...]], _Derived] = RecentlyUsed("transform.tangents_of_calls", 1024)
 
 
 def call_gradients(call: UOp, dy: dict[int, UOp], wanted: tuple[int, ...], reverse: Reverse) -> list[UOp | None]:

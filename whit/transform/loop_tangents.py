@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from whit.cache import register_cache
+from whit.cache import RecentlyUsed
 from whit.ir import ops
 from whit.ir.args import LoopArg
 from whit.ir.uop import UOp, make
@@ -29,8 +29,7 @@ class _Moving:
     results: tuple[int | None, ...]  # of each result the place of its tangent
 
 
-_made: dict[tuple[UOp, tuple[int, ...]], _Moving] = {}
-register_cache(_made.clear, "transform.loop_tangents")
+_made: RecentlyUsed[tuple[UOp, tuple[int, ...]], _Moving] = RecentlyUsed("transform.loop_tangents", 1024)
 
 
 def loop_tangents(loop: UOp, given: dict[int, UOp], forward: Forward) -> dict[int, UOp]:

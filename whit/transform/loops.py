@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
-from whit.cache import register_cache
+from whit.cache import RecentlyUsed
 from whit.errors import NotSupportedError
 from whit.ir import ops
 from whit.ir.args import LoopArg
@@ -156,8 +156,7 @@ class _Derived:
         return make(ops.ITEM, (again,), members.index(members[slot], again.arg.carries))
 
 
-_made: dict[tuple[Any, ...], _Derived] = {}
-register_cache(_made.clear, "transform.loops")
+_made: RecentlyUsed[tuple[Any, ...], _Derived] = RecentlyUsed("transform.loops", 1024)
 
 
 def states_before(first: UOp, after: UOp, is_reversed: bool) -> UOp:

@@ -178,7 +178,7 @@ class Recorder:
 
     def _write_layers(self, names: tuple[LaunchName, ...]) -> None:
         """The layers of these launches and those that have made something in this recording, as far as they are new."""
-        used = {path for name in names for path in _and_around(name.layer)}
+        used = {path for name in names for layer in (name.layer, *name.layers) for path in _and_around(layer)}
         for path, layer in list(layers.items()):
             if path not in used and layer.seen == self._seen.get(path):
                 continue

@@ -11,6 +11,8 @@ import pytest
 from whit import Tensor, dtypes, nn
 from whit.errors import ShapeError
 
+pytestmark = pytest.mark.slow
+
 F = nn.functional
 
 EMPTY: dict[str, tuple[Callable[[Tensor], Any], tuple[int, ...], tuple[int, ...]]] = {

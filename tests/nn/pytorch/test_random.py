@@ -12,6 +12,8 @@ import pytest
 from whit import Tensor, nn
 from whit.errors import ArgumentError, ShapeError
 
+pytestmark = pytest.mark.slow
+
 F = nn.functional
 
 SPREADS: dict[str, tuple[Callable[[Any, Any], Any], tuple[int, ...]]] = {

@@ -139,6 +139,7 @@ def test_integers_of_any_size_become_floats_with_one_rounding() -> None:
 # ---- lifetime
 
 
+@pytest.mark.slow
 def test_nodes_are_freed_when_nobody_refers_to_them() -> None:
     gc.collect()
     before = live_nodes()

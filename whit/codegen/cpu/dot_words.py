@@ -11,6 +11,9 @@ Bytes: VNNI's vpdpbusd wants unsigned bytes on its left and signed ones on its r
 are signed, 128 is added to the bytes of the rows, which flips their upper bits, and 128 times the sum of each column is
 taken off again: one more row of products for all the rows of a block.
 
+Where bytes lie in memory side by side along k, from a multiple of four on, the param is read as one of int32: nothing
+is put together, so rows of an image whose channels are last and weights in panels are read where they are.
+
 bfloat16: AVX512-BF16's vdpbf16ps adds the two products one after the other, each exact and rounded once, as a fused
 multiply-add does; so the error of a sum is that of float32 in another order. It takes subnormal numbers as zeros, and
 gives none (docs/semantics.md).
@@ -22,17 +25,20 @@ from whit.dtype import DType, dtypes
 from whit.ir import ops
 from whit.ir.args import DotArg
 from whit.ir.graph import topological
+from whit.ir.nesting import Owner
 from whit.ir.uop import UOp, as_index, const, make
 from whit.kernel.contraction import Contraction
-from whit.kernel.ranges import replace_ranges, size_of
+from whit.kernel.ranges import free_ranges, next_id, replace_ranges, size_of
 from whit.records import replace
 from whit.simplify import simplify
+from whit.simplify.sums import linear_form
 from whit.target import Target
 
 WORD = 4  # bytes
 UPPER_BITS = -0x7F7F7F80  # 0x80808080: 128 in each of four bytes
 BYTES = (dtypes.int8, dtypes.uint8)
 BITS = {1: dtypes.uint8, 2: dtypes.uint16}
+SMALL = (*BYTES, dtypes.bfloat16)
 PLAIN = DotArg(dtypes.uint8, dtypes.int8)  # what the instruction for bytes takes
 
 
@@ -49,13 +55,34 @@ def as_dot(body: UOp, target: Target) -> UOp | None:
     along = _divided(ranges, count)
     if along is None:
         return None
-    by_word = along.resized(size_of(along) // count)
-    words = [_together(side, along, by_word * count, count) for side in (left, right)]
+    whole = size_of(along) // count
+    by_word = along.resized(whole)
+    at = by_word if whole > 1 else as_index(0)
+    words = [_word(side, along, at * count, count) for side in (left, right)]
     dot = make(ops.DOT, (*words, const(reduce.dtype, 0)), DotArg(left.dtype, right.dtype))
-    total = dot.reduce(ops.ADD, ranges=tuple([by_word if r is along else r for r in ranges]))
-    for k in range(size_of(by_word) * count, size_of(along)):
+    outer = [by_word if r is along else r for r in ranges if r is not along or whole > 1]
+    total = dot.reduce(ops.ADD, ranges=tuple(outer)) if outer else dot
+    for k in range(whole * count, size_of(along)):
         total = total + replace_ranges(product, {along: as_index(k)}, {})
-    return simplify(body.substitute({reduce: total}))
+    return _panels_apart(simplify(body.substitute({reduce: total})))
+
+
+def _panels_apart(body: UOp) -> UOp:
+    """The kernel with two ranges for columns that lie in panels, r // 64 and r % 64, as `lies_in_panels` knows them."""
+    nodes = topological((body,))
+    sizes: dict[UOp, set[int]] = {}
+    for node in nodes:
+        if node.op in (ops.FLOORDIV, ops.FLOORMOD) and node.src[0].op is ops.RANGE and node.src[1].op is ops.CONST:
+            sizes.setdefault(node.src[0], set()).add(node.src[1].arg)
+    for r, found in sizes.items():
+        size = min(found)
+        is_whole = r.arg.owner is Owner.OUTPUT and isinstance(r.size, int) and size_of(r) % size == 0
+        if len(found) > 1 or not is_whole or size_of(r) == size:
+            continue
+        inner = UOp.range(size, next_id(Owner.OUTPUT, nodes), r.arg.kind, Owner.OUTPUT)
+        body = simplify(replace_ranges(body, {r: r.resized(size_of(r) // size) * size + inner}, {}))
+        nodes = topological((body,))
+    return body
 
 
 def _only_sum_of_products(body: UOp) -> UOp | None:
@@ -83,6 +110,68 @@ def _divided(ranges: list[UOp], count: int) -> UOp | None:
     if whole:
         return whole[-1]
     return ranges[0] if len(ranges) == 1 and size_of(ranges[0]) > count else None
+
+
+def _word(value: UOp, r: UOp, start: UOp, count: int) -> UOp:
+    """`count` neighbours along a range as one int32: read as one where they lie in memory so."""
+    free = free_ranges(value)
+    parts: dict[UOp, UOp | None] = {}
+    for node in topological((value,)):
+        if node.dtype in SMALL:
+            parts[node] = _word_of(node, parts, r, start, count, free)
+    found = parts.get(value)
+    return _together(value, r, start, count) if found is None else found
+
+
+def _word_of(
+    node: UOp,
+    parts: dict[UOp, UOp | None],
+    r: UOp,
+    start: UOp,
+    count: int,
+    free: dict[UOp, frozenset[UOp]],
+) -> UOp | None:
+    """A small number of an operand, with the neighbours that make it a word."""
+    if node.op is not ops.CONST and r not in free.get(node, ()):
+        bits = node.bitcast(BITS[node.dtype.itemsize]).cast(dtypes.int32)
+        return bits * const(dtypes.int32, _repeated(1, node.dtype.itemsize))
+    if node.op is ops.INDEX:
+        return _read_word(node, r, start, count, free)
+    if node.op is ops.CONST and not node.dtype.is_float:
+        return const(dtypes.int32, _repeated(int(node.arg), node.dtype.itemsize))
+    given = [parts.get(s) for s in node.src if s.dtype in SMALL]
+    small = tuple([part for part in given if part is not None])
+    if not small or len(small) < len(given):
+        return None
+    if node.op in (ops.AND, ops.OR, ops.XOR):
+        return make(node.op, small)
+    if node.op is ops.BITCAST:
+        return small[0]
+    if node.op is ops.WHERE and len(small) == 2 and r not in free.get(node.src[0], ()):
+        return make(ops.WHERE, (node.src[0], *small))
+    return None
+
+
+def _repeated(bits: int, itemsize: int) -> int:
+    """A number in each part of a word."""
+    whole = (bits & ((1 << 8 * itemsize) - 1)).to_bytes(itemsize, "little") * (WORD // itemsize)
+    return int.from_bytes(whole, "little", signed=True)
+
+
+def _read_word(node: UOp, r: UOp, start: UOp, count: int, free: dict[UOp, frozenset[UOp]]) -> UOp | None:
+    """Elements side by side that begin where a word does."""
+    memory, position, *gate = node.src
+    size = memory.shape[0] if memory.op is ops.PARAM and len(memory.shape) == 1 else None
+    if not isinstance(size, int) or size % count or any(r in free.get(g, ()) for g in gate):
+        return None
+    factors, offset = linear_form(position)
+    if factors.get(r) != 1 or any(factor % count for base, factor in factors.items() if base is not r):
+        return None
+    if offset % count or any(r in free.get(base, ()) for base in factors if base is not r):
+        return None
+    place = simplify(replace_ranges(position, {r: start}, {}) // count)
+    words = UOp.param(memory.arg.slot, dtypes.int32, (size // count,), memory.arg.device)
+    return words.index(place, gate=gate[0] if gate else None)
 
 
 def _together(value: UOp, r: UOp, start: UOp, count: int) -> UOp:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from whit.ir import ops
 from whit.ir.graph import topological
+from whit.ir.sizes import settled
 from whit.ir.uop import UOp
 from whit.kernel.ranges import free_ranges, in_order, replace_ranges
 from whit.simplify import simplify
@@ -50,7 +51,7 @@ def _merge(body: UOp, first: UOp, second: UOp) -> tuple[UOp, UOp] | None:
         return None
     if any(node.op is ops.SCAN and node.src[1] in (first, second) for node in topological((body,))):
         return None
-    one = first.resized(first.size * second.size)
+    one = first.resized(settled(first.size * second.size))  # so that rules find nothing to do in it: it is looked for
     values = {first: one // second.size, second: one % second.size}
     merged = simplify(replace_ranges(body, values, {first: (one,), second: ()}))
     free = free_ranges(merged)

@@ -109,6 +109,15 @@ def clamped(position: UOp, ranges: list[UOp]) -> UOp:
     return position if end is None else position.minimum(end - 1)
 
 
+def first_row(m: list[UOp], rows: int, tile: UOp) -> UOp:
+    """The first row of a tile; the last tile is moved back to end with the rows. Where tiles are whole it is a multiple
+    of their rows, in the expression too: the lines of an image that they are in follow from it without divisions."""
+    size = prod(sizes_of(m))
+    if size % rows == 0:
+        return as_index(size // rows - 1).minimum(tile) * rows
+    return as_index(size - rows).minimum(tile * rows)
+
+
 def tiles_left(ranges: list[UOp], start: UOp, step: int, most: int) -> int | UOp:
     """How many of `most` tiles begin inside of the ranges."""
     end = end_of(ranges)
@@ -126,8 +135,7 @@ class Filler:
 
     def row(self, block: UOp, panel: UOp) -> UOp:
         """The first row of a tile; the last tile ends with the rows."""
-        m, rows = prod(sizes_of(self.found.m)), self.tiling.rows
-        return as_index(m - rows).minimum((block * self.tiling.panels + panel) * rows)
+        return first_row(self.found.m, self.tiling.rows, block * self.tiling.panels + panel)
 
     def panels(self, block: UOp) -> int | UOp:
         """The tiles of a block of rows."""
@@ -249,7 +257,7 @@ class Filler:
         self.values = {**self.values, **outer}
         lanes, tiling = lane_numbers(self.tiling.width), self.tiling
         if tiling.way_b is Way.DIRECT:
-            at, _ = self.inside({self.depth.inside[-1]: k})
+            at, _ = self.inside(as_one(k, self.depth.inside))
             return lambda c: self._column(start + self.column(tile) + (lanes + c * tiling.width), at, c)
         if tiling.way_b is Way.WINDOWS:
             return self._b_by_windows(start, self.column(tile), k)

@@ -35,6 +35,7 @@ from whit.codegen.strategy.fill_panels import (
     Filler,
     Values,
     clamped,
+    first_row,
     flat,
     mask_of,
     run_start,
@@ -73,10 +74,11 @@ class _Tile:
         self.start = as_index(n - tiling.span).minimum(number % blocks * tiling.span)
         self.tile = _loop(tiles_left(found.n, self.start, tiling.columns, tiling.tiles), 3, owner)
         self.column = self.start + as_index(max(tiling.span - tiling.columns, 0)).minimum(self.tile * tiling.columns)
-        first = self.block * tiling.panels * tiling.rows
+        before = self.block * tiling.panels
+        first = before * tiling.rows
         self.panel = _loop(tiles_left(found.m, first, tiling.rows, tiling.panels), 4, owner)
         self.new_row = first + self.panel * tiling.rows
-        self.row = as_index(prod(sizes_of(found.m)) - tiling.rows).minimum(self.new_row)
+        self.row = first_row(found.m, tiling.rows, before + self.panel)
         self.new_columns = (number % blocks * tiling.span, self.start + self.tile * tiling.columns)
         self.is_new_block = new < tiling.column_blocks
         self.has_whole_rows = prod(sizes_of(found.m)) == tiling.row_items * tiling.inside * tiling.panels * tiling.rows

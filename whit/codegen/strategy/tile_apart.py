@@ -13,6 +13,7 @@ there are none, the kernel is tiled as any other.
 
 from __future__ import annotations
 
+from whit.codegen.cpu.dot_words import as_dot
 from whit.codegen.cpu.panel_sizes import best_by_items
 from whit.codegen.passes.linearise import is_panel
 from whit.codegen.strategy.fill_panels import FIRST_ID
@@ -34,6 +35,8 @@ def tile_apart(body: UOp, target: Target) -> tuple[UOp, list[str]] | None:
     parts = _parts(body)
     if len(parts) < 2 or _reads_twice(parts):
         return None
+    by_words = [as_dot(part, target) for part in parts]
+    parts = [part if words is None else words for part, words in zip(parts, by_words, strict=True)]
     plans = [best_by_items(part, target) for part in parts]
     common = set(plans[0]).intersection(*plans)
     if not common:
@@ -66,7 +69,8 @@ def _reads_twice(parts: list[UOp]) -> bool:
     for part in parts:
         free = free_ranges(part)
         reduces = [node for node in topological((part,)) if node.op is ops.REDUCE]
-        loads = {node for node in topological((part,), stop=reduces) if node.op is ops.INDEX and free[node]}
+        outside = topological((part,), stop=reduces)
+        loads = {node for node in outside if node.op is ops.INDEX and free[node] == free[part.src[0]]}
         if loads & seen:
             return True
         seen |= loads

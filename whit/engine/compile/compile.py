@@ -4,7 +4,8 @@ Goes in: a FUNCTION over params, and a Target. Comes out: a `CompiledKernel`, li
 called, or for a machine that is not this one only compiled. In memory it is found under its body, the target and the
 settings that change code; on disk under a digest of the text of the same, and of whit's own sources, so that a changed
 compiler never finds old code. A process whose kernels are all on disk loads no compiler. Of several kernels at once,
-the machine code of one is made by LLVM on a second core while this one writes the text of the next. A tiling that a
+the machine code of one is made by LLVM on a second core while this one writes the text of the next; many are compiled
+by other processes (`elsewhere`). A tiling that a
 search has found (`tune`, BEAM) is used wherever its kernel comes.
 """
 
@@ -17,7 +18,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from whit.cache import register_cache
+from whit.cache import RecentlyUsed, register_cache
 from whit.config import BEAM, DEBUG, NOOPT, TF32, THREADS
 from whit.engine.compile import disk_cache
 from whit.engine.compile.progress import note_kernels
@@ -33,11 +34,13 @@ from whit.records import dataclass, fields
 from whit.runtime.code.library import Library
 from whit.runtime.code.link import load_object
 from whit.runtime.pool import threads
+from whit.runtime.pool.text import pool_text
 from whit.target import Target, host_target, missing_features, parse_target
 
 SHOWS_SOURCE = 3  # from this DEBUG on, and in recordings, kernels are compiled here: the disk has no text of them
 # What machine code depends on: a change in any of these files makes new entries.
 SOURCES = ("dtype.py", "target.py", "ir", "simplify", "kernel", "codegen", "render", "runtime")
+POOL = "thread pool"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +60,11 @@ class CompiledKernel:
     graph: UOp | None = None  # the FUNCTION that it was made of
 
 
-_kernels: dict[tuple[Any, ...], CompiledKernel] = {}
+MOST_KERNELS = 4096  # that nobody uses now, or uses again soon
+_kernels: RecentlyUsed[tuple[Any, ...], CompiledKernel] = RecentlyUsed("engine.kernels", MOST_KERNELS)
+_helpers: dict[str, bytes] = {}  # machine code of whit itself, by name
+register_cache(_helpers.clear, "engine.helpers")
 _lock = threading.RLock()
-register_cache(_kernels.clear, "engine.kernels")
 
 
 def get_kernel(function: UOp, target: Target, link: bool = True) -> CompiledKernel:
@@ -106,7 +111,32 @@ def _find_or_compile_all(functions: Sequence[UOp], target: Target, link: bool) -
 
 
 def _compile_together(functions: list[tuple[UOp, str]], target: Target, link: bool) -> None:
-    """Compiles kernels, each with what it is kept under. LLVM has a thread of its own, where it needs no Python."""
+    """Compiles kernels, each with what it is kept under: in other processes, if there are many."""
+    from whit.engine.compile.elsewhere import compile_elsewhere, process_count  # lazy: as below
+
+    if process_count(len(functions), target):
+        compiled = 0
+
+        def done(number: int, header: dict[str, Any], code: bytes) -> None:
+            nonlocal compiled
+            if number == len(functions):
+                _keep_helper(POOL, code)
+                return
+            compiled += 1
+            note_kernels(compiled, len(functions))
+            function, key = functions[number]
+            disk_cache.keep(key, header, code)
+            _enter(function, target, link, header, code)
+
+        sources = [pool_text(host_target())] if _known_helper(POOL) is None else []
+        missed = compile_elsewhere([function for function, _ in functions], sources, target, done)
+        functions = [functions[number] for number in missed if number < len(functions)]
+    if functions:
+        _compile_here(functions, target, link)
+
+
+def _compile_here(functions: list[tuple[UOp, str]], target: Target, link: bool) -> None:
+    """Compiles kernels in this process. LLVM has a thread of its own, where it needs no Python."""
     from concurrent.futures import ThreadPoolExecutor  # lazy: only when something has to be compiled
 
     with ThreadPoolExecutor(1) as worker:
@@ -196,7 +226,8 @@ def task_of(function: UOp, target: Target) -> Task:
 def code_of(function: UOp, device: str) -> tuple[dict[str, Any], bytes]:
     """What is kept of a kernel, and its object code, for a file of captured programs."""
     target = parse_target(target_text(device))
-    return disk_cache.find(kernel_key(function, target)) or compile_kernel(function, target)
+    choice, key = _choice_and_key(function, target)
+    return disk_cache.find(key) or _compiled_as(choice, function, target)
 
 
 def add_kernel(function: UOp, device: str, header: dict[str, Any], code: bytes) -> None:
@@ -342,19 +373,33 @@ def _load(code: bytes, target: Target) -> Library:
 @functools.cache
 def prepare_pool() -> None:
     """Finds the code of the thread pool on disk, or compiles and keeps it: 5 ms of LLVM in each process otherwise."""
-    threads.use_pool_object(helper_object("thread pool", threads.pool_object))
+    threads.use_pool_object(helper_object(POOL, threads.pool_object))
 
 
 def helper_object(name: str, compile_it: Callable[[], bytes]) -> bytes:
     """Machine code that belongs to whit itself: from the disk, or compiled and kept."""
-    text = f"{name} {_target_text(host_target())} {sources_digest(SOURCES)}"
-    key = sha256(text.encode()).hex()
-    entry = disk_cache.find(key)
-    if entry is not None:
-        return entry[1]
-    code = compile_it()
-    disk_cache.keep(key, {"name": name}, code)
+    known = _known_helper(name)
+    return _keep_helper(name, compile_it()) if known is None else known
+
+
+def _known_helper(name: str) -> bytes | None:
+    """The machine code, if there is any."""
+    if name not in _helpers:
+        entry = disk_cache.find(_helper_key(name))
+        if entry is None:
+            return None
+        _helpers[name] = entry[1]
+    return _helpers[name]
+
+
+def _keep_helper(name: str, code: bytes) -> bytes:
+    disk_cache.keep(_helper_key(name), {"name": name}, code)
+    _helpers[name] = code
     return code
+
+
+def _helper_key(name: str) -> str:
+    return sha256(f"{name} {_target_text(host_target())} {sources_digest(SOURCES)}".encode()).hex()
 
 
 def _kernel(header: dict[str, Any], library: Library | None, graph: UOp) -> CompiledKernel:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from whit.cache import register_cache
+from whit.cache import RecentlyUsed
 from whit.config import DEBUG
 from whit.dtype import dtypes
 from whit.engine.compile import disk_cache
@@ -67,9 +67,9 @@ class CudaKernel:
 
 
 ASSEMBLER_THREADS = 8  # threads
-_kernels: dict[tuple[Any, ...], CudaKernel] = {}
+MOST_KERNELS = 4096  # that nobody uses now, or uses again soon
+_kernels: RecentlyUsed[tuple[Any, ...], CudaKernel] = RecentlyUsed("engine.cuda_kernels", MOST_KERNELS)
 _lock = threading.RLock()
-register_cache(_kernels.clear, "engine.cuda_kernels")
 
 
 def get_cuda_kernels(functions: Sequence[UOp], target: Target, gpu: Gpu) -> list[CudaKernel]:
@@ -78,9 +78,10 @@ def get_cuda_kernels(functions: Sequence[UOp], target: Target, gpu: Gpu) -> list
     keys = [(function.src[0], target, settings, gpu.ordinal) for function in functions]
     with _lock:
         missing = {key: function for key, function in zip(keys, functions, strict=True) if key not in _kernels}
-        if missing:
-            _kernels.update(zip(missing, _made(list(missing.values()), target, gpu), strict=True))
-        return [_kernels[key] for key in keys]
+        made = dict(zip(missing, _made(list(missing.values()), target, gpu), strict=True)) if missing else {}
+        for key, kernel in made.items():
+            _kernels[key] = kernel
+        return [made[key] if key in made else _kernels._entries[key] for key in keys]
 
 
 def find_cuda_kernel(function: UOp, target: Target, gpu: Gpu) -> CudaKernel | None:

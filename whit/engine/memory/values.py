@@ -14,7 +14,7 @@ import struct
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from whit.dtype import DType, decode, dtypes, part_dtype
+from whit.dtype import DType, decode, dtypes, part_dtype, to_dtype
 from whit.engine.devices.device import canonicalize
 from whit.engine.devices.disk import allocate
 from whit.engine.memory.storage import _memory, attach, concrete_shape, from_bytes, storage
@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     Array = npt.NDArray[Any]
 
 
+_SAME_NAME = frozenset({"bool", *[f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)]})
+_SAME_NAME |= {"float16", "float32", "float64"}  # where nobody needs to look at all dtypes, which loads more
+
+
 @functools.cache
 def _dtype_by_numpy_name() -> dict[str, DType]:
     from whit.ir.interpret import numpy_dtype  # lazy: imports numpy
@@ -38,8 +42,10 @@ def _dtype_by_numpy_name() -> dict[str, DType]:
 
 def dtype_of_array(array: Array) -> DType:
     """The dtype that stores what a NumPy array holds."""
-    known = _dtype_by_numpy_name()
     name = array.dtype.name
+    if name in _SAME_NAME:
+        return to_dtype(name)
+    known = _dtype_by_numpy_name()
     if name not in known:
         raise DTypeError(
             f"from_numpy: there is no dtype for arrays of {name}.{nearest(name, known)}",

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from whit.cache import register_cache
+from whit.cache import RecentlyUsed
 from whit.engine.memory.storage import concrete_shape, nbytes_of
 from whit.engine.plan.kernel_accesses import Access, Accesses, accesses_of_kernel, spelled
 from whit.engine.plan.plan import Plan, memories_of
@@ -248,8 +248,9 @@ def _check_results(graph: UOp, plan: Plan, variables: Mapping[str, int]) -> None
             raise _problem("the caller", f"reads {target.short()}, which no step has to do with")
 
 
-_seen: set[tuple[UOp, UOp, tuple[tuple[int, tuple[int, int]], ...]]] = set()
-register_cache(_seen.clear, "engine.checked_aliases")
+_seen: RecentlyUsed[tuple[UOp, UOp, tuple[tuple[int, tuple[int, int]], ...]], bool] = RecentlyUsed(
+    "engine.checked_aliases", 1024
+)
 
 
 def check_shared(graph: UOp, plan: Plan, buffers: Sequence[Buffer]) -> None:
@@ -260,7 +261,7 @@ def check_shared(graph: UOp, plan: Plan, buffers: Sequence[Buffer]) -> None:
     key = (graph, plan.linear, tuple(sorted(aliases.items())))
     if key not in _seen and any(counts[spaces[slot]] > 1 for slot in results_of(graph)):
         check_plan(graph, plan, aliases)
-        _seen.add(key)
+        _seen[key] = True
 
 
 def aliases_of(memories: Sequence[tuple[int, int]]) -> dict[int, tuple[int, int]]:

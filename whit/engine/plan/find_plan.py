@@ -15,7 +15,7 @@ from collections.abc import Callable
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
-from whit.cache import register_cache
+from whit.cache import RecentlyUsed
 from whit.config import CHECK_PLAN, DEBUG, settings_key
 from whit.dtype import encode
 from whit.engine.compile.progress import Compiling
@@ -41,15 +41,17 @@ from whit.runtime.buffer import Buffer, has_memory, is_on_host
 if TYPE_CHECKING:
     from whit.engine.report.launch_words import LaunchName
 
-MOST_PLANS = 10_000
+MOST_STEPS = 4096  # kernels of all plans together: about 0.1 GB with their graphs
+MOST_CONSTANTS = 10_000
 
-_plans: dict[tuple[Any, ...], Any] = {}  # (graph, slots, device, settings) -> what the device's `load` gave
-_constants: dict[tuple[UOp, str], Buffer] = {}
+# (graph, slots, device, settings) -> what the device's `load` gave
+_plans: RecentlyUsed[tuple[Any, ...], Any] = RecentlyUsed(
+    "engine.plans", MOST_STEPS, lambda loaded: 1 + len(plan_of(loaded).steps)
+)
+_constants: RecentlyUsed[tuple[UOp, str], Buffer] = RecentlyUsed("engine.constants", MOST_CONSTANTS)
 _lock = threading.RLock()
-register_cache(_plans.clear, "engine.plans")
-register_cache(_constants.clear, "engine.constants")
-_reused: dict[tuple[Any, ...], bool] = {}  # (key of the plan, output, input) -> whether they can be one memory
-register_cache(_reused.clear, "engine.reused")
+# (key of the plan, output, input) -> whether they can be one memory
+_reused: RecentlyUsed[tuple[Any, ...], bool] = RecentlyUsed("engine.reused", MOST_STEPS)
 
 
 def find_plan(graph: Parametrised, device: str) -> Any:
@@ -74,8 +76,9 @@ def _load(graph: Parametrised, device: str) -> Any:
     """Schedules the graph and makes it ready for the device."""
     key = _key(graph, device)
     with _lock:
-        if key in _plans:  # another thread was first
-            return _plans[key]
+        known = _plans.get(key)
+        if known is not None:  # another thread was first
+            return known
         try:
             if DEBUG >= 5:
                 show_graph("graph", graph.graph)
@@ -97,8 +100,6 @@ def _load(graph: Parametrised, device: str) -> Any:
             raise
         except Exception as error:
             raise explain_failure(graph.graph, device, error) from error
-        if len(_plans) >= MOST_PLANS:
-            _plans.pop(next(iter(_plans)))
         _plans[key] = loaded
         return loaded
 
@@ -164,8 +165,6 @@ def _constant(node: UOp, device: str) -> Buffer:
     """The memory of a number that is passed to kernels."""
     found = _constants.get((node, device))
     if found is None:
-        if len(_constants) > MOST_PLANS:
-            _constants.clear()
         found = _constants[node, device] = _wrapped(device, encoded(node))
     return found
 

@@ -14,7 +14,7 @@ known before running: `Plan.peak_bytes`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from math import prod
 from typing import Any
 
@@ -90,8 +90,9 @@ def plan_of(loaded: Any) -> Any:
     return getattr(loaded, "plan", loaded)
 
 
-def make_plan(linear: UOp, slots: int) -> Plan:
-    """The plan of a schedule over `slots` slots."""
+def make_plan(linear: UOp, slots: int, offsets: Sequence[int] | None = None) -> Plan:
+    """The plan of a schedule over `slots` slots. `offsets` are those of the temporaries, if they are known: of an
+    equal plan."""
     params: list[UOp | None] = [None] * slots
     lives: dict[UOp, list[int]] = {}  # temporary -> first and last step
     listed = [memories_of(call) for call in linear.src]
@@ -104,7 +105,7 @@ def make_plan(linear: UOp, slots: int) -> Plan:
                 params[memory.arg.slot] = memory
             else:
                 lives.setdefault(memory, [number, number])[1] = number
-    temporaries = _placed(lives, taken_over(linear, lives))
+    temporaries = _placed(lives, taken_over(linear, lives)) if offsets is None else _placed_at(lives, offsets)
     where = {temporary.node: slots + i for i, temporary in enumerate(temporaries)}
     parts: dict[tuple[int, int], int] = {}
     steps = []
@@ -221,6 +222,14 @@ def memories_of(call: UOp) -> list[tuple[UOp, int]]:
             )
         found.append(part)
     return found
+
+
+def _placed_at(lives: dict[UOp, list[int]], offsets: Sequence[int]) -> list[Temporary]:
+    """The temporaries where an equal plan has them."""
+    return [
+        Temporary(node, nbytes_of(node.dtype, node.shape), first, last, offset)
+        for (node, (first, last)), offset in zip(lives.items(), offsets, strict=True)
+    ]
 
 
 def place_temporaries(temporaries: Iterable[Temporary]) -> list[Temporary]:

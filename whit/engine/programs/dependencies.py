@@ -17,12 +17,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass, field
 
 from whit.engine.memory.storage import nbytes_of
 from whit.engine.plan.plan import Plan
 from whit.ir import ops
 from whit.ir.uop import UOp
+from whit.records import dataclass, field
 
 Waits = list[tuple[int, ...]]  # of each call, the calls it waits for, in order
 

@@ -14,11 +14,11 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from whit.engine.devices.cpu import WORDS_A_LAUNCH, Resident
 from whit.engine.programs.dependencies import Access, dependencies
+from whit.records import dataclass, field
 from whit.runtime.buffer import Buffer
 from whit.runtime.pool.threads import COPY_CHUNK_BYTES, native_call, native_kernel, thread_count
 

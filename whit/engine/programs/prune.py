@@ -3,15 +3,18 @@
     x @ (w * scale)         w and scale captured, never written:    x @ q,   q = w * scale
 
 Goes in: the values of a trace, and the placeholders of captured tensors that it only reads. Comes out: the values over
-further placeholders, and what these stand for. Movement alone is left where it is: it costs nothing.
+further placeholders, and what these stand for. Movement alone is left where it is: it costs nothing. So is a value that
+takes more memory than what it is made of, such as weights that are unpacked: what it is made of is looked at instead,
+unless somebody wanted it kept (STAGE).
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from math import prod
 
 from whit.engine.memory.placeholder import new_placeholder
-from whit.engine.memory.storage import is_known
+from whit.engine.memory.storage import is_known, nbytes_of
 from whit.ir import ops
 from whit.ir.graph import topological
 from whit.ir.map_graph import map_graphs
@@ -31,11 +34,36 @@ def prune(values: Sequence[UOp], fixed: Collection[UOp]) -> tuple[list[UOp], lis
             if node.op not in LEFT or not costs.isdisjoint(node.src):
                 costs.add(node)
     read = {source for node in order if node not in is_fixed for source in node.src}
-    taken = costs & read.union(values)
+    taken = _worth_keeping(costs & read.union(values), costs, fixed)
     done = {node: new_placeholder(node.dtype, node.shape, str(node.device)) for node in order if node in taken}
     found = [(placeholder, node) for node, placeholder in done.items()]
     done = map_graphs(values, lambda node, src: None, done)
     return [done[value] for value in values], found
+
+
+def _worth_keeping(found: Collection[UOp], costs: Collection[UOp], fixed: Collection[UOp]) -> set[UOp]:
+    """Of values that take work, or else of what they are made of, those that are worth their memory."""
+    taken: set[UOp] = set()
+    stack, seen = [*found], {*found}
+    while stack:
+        node = stack.pop()
+        is_moved = node.op in ops.MOVEMENT and prod(node.shape) >= prod(node.src[0].shape)
+        if not is_moved and (node.op is ops.STAGE or _nbytes(node) <= _nbytes_below(node, fixed)):
+            taken.add(node)
+            continue
+        fresh = [source for source in node.src if source in costs and source not in seen]
+        seen.update(fresh)
+        stack.extend(fresh)
+    return taken
+
+
+def _nbytes_below(node: UOp, fixed: Collection[UOp]) -> int:
+    """Bytes of the captured tensors that a value is made of."""
+    return sum(_nbytes(leaf) for leaf in topological((node,)) if leaf in fixed)
+
+
+def _nbytes(node: UOp) -> int:
+    return nbytes_of(node.dtype, node.shape)
 
 
 def _can_be_fixed(node: UOp) -> bool:

@@ -17,11 +17,11 @@ another queue. It is one list of launches for the thread pool of a CPU, and one 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 from whit.engine.programs.dependencies import Access, dependencies
 from whit.engine.report.counters import Counts
+from whit.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,6 @@ a copy to or from one is a call of the driver on a stream of its own, with event
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from whit.engine.programs.dependencies import Access
@@ -19,6 +18,7 @@ from whit.engine.programs.launches import Copy, LaunchList
 from whit.engine.programs.parts import ALL, Calls, ProgramPart
 from whit.engine.programs.queues import Batch, Call, Way, batches, submission_order
 from whit.engine.report.counters import GlobalCounters
+from whit.records import dataclass
 from whit.runtime.buffer import Buffer
 
 

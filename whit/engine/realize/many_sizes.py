@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from whit.cache import register_cache
+from whit.cache import RecentlyUsed, register_cache
 from whit.errors import user_line
 from whit.ir import ops
 from whit.ir.graph import topological
@@ -23,8 +23,12 @@ from whit.ir.uop import UOp
 
 MANY = 8  # sizes, after which there is a hint
 
-_seen: dict[tuple[str, str, int], dict[tuple[Shape, ...], None]] = {}  # (line, device, nodes) -> the shapes so far
-register_cache(_seen.clear, "engine.sizes_of_programs")
+MOST_SHAPES = 64  # of one program that are remembered
+
+# (line, device, nodes) -> the shapes so far
+_seen: RecentlyUsed[tuple[str, str, int], dict[tuple[Shape, ...], None]] = RecentlyUsed(
+    "engine.sizes_of_programs", 4096
+)
 _warned: set[str] = set()  # lines
 register_cache(_warned.clear, "engine.lines_with_many_sizes")
 
@@ -49,8 +53,13 @@ def note_program(graph: UOp, device: str) -> None:
         return
     order = topological((graph,))
     shapes = tuple([node.shape for node in order if node.op is ops.PARAM])
-    seen = _seen.setdefault((line, device, _nodes(order)), {})
+    key = (line, device, _nodes(order))
+    seen = _seen.get(key)
+    if seen is None:
+        seen = _seen[key] = {}
     seen[shapes] = None
+    if len(seen) > MOST_SHAPES:
+        del seen[next(iter(seen))]
     last = list(seen)[-MANY:]
     changed = _changing(last) if len(last) == MANY else None
     if changed is None:

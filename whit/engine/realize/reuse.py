@@ -6,7 +6,7 @@ that one, and reads in every iteration only the element that it then writes.
 
 from __future__ import annotations
 
-from whit.cache import register_cache
+from whit.cache import RecentlyUsed, register_cache
 from whit.ir import ops
 from whit.ir.graph import topological
 from whit.ir.uop import UOp, as_index
@@ -50,10 +50,11 @@ def _places_of(linear: UOp) -> dict[int, dict[int, int]]:
     return found
 
 
-_same: dict[tuple[UOp, int, int], bool] = {}  # (body, written, read) -> what `is_same_element` found
-register_cache(_same.clear, "engine.same_element")
-_half_precision: dict[UOp, bool] = {}  # body -> what `multiplies_half_precision` found
-register_cache(_half_precision.clear, "engine.products_of_halves")
+MOST_BODIES = 4096
+# (body, written, read) -> what `is_same_element` found
+_same: RecentlyUsed[tuple[UOp, int, int], bool] = RecentlyUsed("engine.same_element", MOST_BODIES)
+# body -> what `multiplies_half_precision` found
+_half_precision: RecentlyUsed[UOp, bool] = RecentlyUsed("engine.products_of_halves", MOST_BODIES)
 
 
 def is_same_element(body: UOp, written: int, read: int) -> bool:

@@ -179,7 +179,7 @@ def _inherited(graph: UOp, known: Mapping[UOp, Place]) -> dict[UOp, Place]:
 
 def _regions(graph: UOp, traced: Traced) -> Iterable[tuple[UOp, ...]]:
     """For each call, the nodes of the graph that it computes, sources first; the last one is what it stores."""
-    origins = _origins(graph, traced.values)
+    origins = _origins(graph, traced)
     roots = {root for call in traced.calls for root in call}
     for call in traced.calls:
         if call[0].op is ops.CALL or call[0].op is ops.LOOP:  # a kernel of a function
@@ -191,11 +191,13 @@ def _regions(graph: UOp, traced: Traced) -> Iterable[tuple[UOp, ...]]:
         yield tuple(dict.fromkeys(origins[node] for node in inside if node in origins))
 
 
-def _origins(graph: UOp, values: Sequence[tuple[UOp, UOp]]) -> dict[UOp, UOp]:
+def _origins(graph: UOp, traced: Traced) -> dict[UOp, UOp]:
     """For each node of rewritten values, the node of the graph that it is, or is a part of."""
-    given = set(topological((graph,)))
+    order = topological((graph,))
+    given = set(order)
     wanted = {_slot(store.src[0]): store.src[1] for store in graph.src}
-    stack = [(wanted[slot], value) for target, value in values if (slot := _slot(target)) in wanted]
+    stack = [(wanted[slot], value) for target, value in traced.values if (slot := _slot(target)) in wanted]
+    stack += _operands(order, traced)
     found: dict[UOp, UOp] = {}
     while stack:
         old, new = stack.pop()
@@ -211,6 +213,24 @@ def _origins(graph: UOp, values: Sequence[tuple[UOp, UOp]]) -> dict[UOp, UOp]:
             other = old.src[place] if is_same else old
             stack.append((other if source.op is other.op else old, source))
     return found
+
+
+def _operands(order: Sequence[UOp], traced: Traced) -> Iterable[tuple[UOp, UOp]]:
+    """What calls of functions and loops are given, before and after: their results are read from memory, so nothing
+    that is stored in the end leads there."""
+    before: dict[Any, list[UOp]] = {}
+    for node in order:
+        if node.op is ops.LOOP:
+            before.setdefault(_function(node), []).append(node)
+    for call in traced.calls:
+        if call[0].op is ops.LOOP and (known := before.get(_function(call[0]))):
+            old = known.pop(0)
+            yield from zip(old.src, call[0].src, strict=False)
+
+
+def _function(node: UOp) -> tuple[object, int]:
+    """What tells loops apart, whatever they are given."""
+    return node.arg, len(node.src)
 
 
 def _slot(target: UOp) -> int | None:

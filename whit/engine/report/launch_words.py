@@ -38,6 +38,12 @@ _WHOLE_ROWS = re.compile(
     r".*softmax|softmin|logsumexp|.*norm\w*|.*_loss|.*loss|.*cross_entropy\w*|.*embedding\w*|.*pool\d?d?|lp_pool.*|kl_div|"
     r"cum\w+|interpolate|grid_sample|scatter\w*|index_add|bincount|histc|unique\w*"
 )
+_PRODUCTS_OF_ONNX = re.compile(
+    r"\w*(MatMul|Gemm|Conv|Attention)\w*|Einsum|LSTM|GRU|RNN|TopK|DFT|STFT|NonMaxSuppression"
+)
+_WHOLE_ROWS_OF_ONNX = re.compile(
+    r"\w*(Softmax|Normalization|Pool|Resize|Upsample|Loss)|Reduce\w+|Scatter\w*|CumSum|LRN"
+)
 _RANDOM = re.compile(r"rand\w*|dropout\w*|normal\w*|uniform\w*|multinomial|bernoulli|kaiming\w*|xavier\w*|glorot\w*")
 _SHORT = {
     "scaled_dot_product_attention": "attention",
@@ -61,6 +67,7 @@ class LaunchName:
     layer: str = OUTSIDE  # "blocks.3.attn"; "" of the outermost layer
     phase: str = ""  # FORWARD, BACKWARD or STEP
     also: str = ""  # what the name does not say of it
+    layers: tuple[str, ...] = ()  # all that it computes something of in the forward pass
 
     def __str__(self) -> str:
         return f"{self.name}  {self.line}".strip()
@@ -106,7 +113,13 @@ def name_of(region: Sequence[UOp], owners: Mapping[UOp, Place], parameter: str =
     main, texts = found[0], tuple(item.text for item in found)
     name, said = _short(found, stored == STEP)
     also = ", ".join(item.text for item in found if item not in said or item.where != main.where)
-    return LaunchName(name, _line(main.place), texts, _layer(main), main.phase, also)
+    return LaunchName(name, _line(main.place), texts, _layer(main), main.phase, also, _layers(region, owners))
+
+
+def _layers(region: Sequence[UOp], owners: Mapping[UOp, Place]) -> tuple[str, ...]:
+    """The paths of all layers that were watched."""
+    places = [owners[node] for node in region if node in owners]
+    return tuple(dict.fromkeys(place[3] for place in places if type(place[2]) is str and not place[4]))
 
 
 def _items(region: Sequence[UOp], owners: Mapping[UOp, Place]) -> tuple[list[_Item], str]:
@@ -182,9 +195,9 @@ def _rank(what: str, is_whole: bool) -> int:
     bias of a product, or the quotient at the end of a softmax."""
     if _RANDOM.fullmatch(what):
         return 2
-    if _PRODUCTS.fullmatch(what):
+    if _PRODUCTS.fullmatch(what) or _PRODUCTS_OF_ONNX.fullmatch(what):
         return 4 if is_whole else 1
-    if _WHOLE_ROWS.fullmatch(what):
+    if _WHOLE_ROWS.fullmatch(what) or _WHOLE_ROWS_OF_ONNX.fullmatch(what):
         return 3 if is_whole else 1
     return 2 if is_whole else 0
 

@@ -43,15 +43,22 @@ register_cache(flows.clear, "engine.flows")
 register_cache(_paths.clear, "engine.parameter_paths")
 
 
-def note_layer(path: str, owner: Any) -> None:
-    """A method of this object has made a tensor."""
+def layer_at(path: str, kind: str) -> Layer | None:
+    """The layer of a path, which has made something once more; None if there are too many."""
     found = layers.get(path)
-    kind = type(owner).__name__
     if found is None or found.kind != kind:
         if len(layers) >= MOST_LAYERS:
-            return
+            return None
         found = layers[path] = Layer(path, kind)
     found.seen += 1
+    return found
+
+
+def note_layer(path: str, owner: Any) -> None:
+    """A method of this object has made a tensor."""
+    found = layer_at(path, type(owner).__name__)
+    if found is None:
+        return
     for name, value in vars(owner).items():
         if hasattr(type(value), "uop"):
             node = value.uop
@@ -106,7 +113,7 @@ class _Flow:
         # Views that several layers make of one value are one node, which belongs to none of them.
         self.shared = {node for node, paths in users.items() if node.op in ops.MOVEMENT and len(paths) > 1}
         known = set(self.paths.values())
-        self.outer = {path for path in known if any(other != path and _is_inside(other, path) for other in known)}
+        self.outer = known & {outer for path in known for outer in around(path)}
         self.parts: dict[UOp, int] = {}  # which part of its layer a node is
         self.left: dict[UOp, dict[str, int]] = {}  # of each outer layer the part that follows on a way through others
 
@@ -145,8 +152,10 @@ def _is_forward(place: Place) -> bool:
     return not place[4] and isinstance(place[2], str) and not place[2].endswith(" init")
 
 
-def _is_inside(path: str, outer: str) -> bool:
-    return not outer or path.startswith(f"{outer}.")
+def around(path: str) -> list[str]:
+    """The paths of the layers around one, the outermost first: "", "a", "a.b" of "a.b.c"."""
+    parts = path.split(".")
+    return [".".join(parts[:count]) for count in range(len(parts))] if path else []
 
 
 def _part(path: str, number: int) -> str:

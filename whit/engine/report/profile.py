@@ -124,6 +124,17 @@ class LaunchTimes(Times):
     kernel: str = field(kw_only=True)  # the first of those that ran
     layer: str = field(kw_only=True)
     phase: str = field(kw_only=True)  # "forward", "backward" or "step"
+    fused: tuple[str, ...] = field(kw_only=True)  # all that it computes: "blocks.3.attn softmax", "blocks.3.attn mul"
+    steps: dict[int, tuple[KernelTimes, int]] = field(default_factory=dict)  # its kernels, and how often each ran
+
+    def floor_seconds(self) -> float | None:
+        """What its calls would take at the limits of the device; None where those are not known."""
+        found = 0.0
+        for step, count in self.steps.values():
+            if step.report.roof is None:
+                return None
+            found += count * step.report.cost.seconds(step.report.roof[0])
+        return found
 
 
 @dataclass(slots=True)
@@ -237,9 +248,15 @@ class Profile:
         row = self._launches.get((device, called))
         if row is None:
             row = self._launches[device, called] = LaunchTimes(
-                device=device, name=called, kernel=step.name if name else "", layer=name.layer, phase=name.phase
+                device=device,
+                name=called,
+                kernel=step.name if name else "",
+                layer=name.layer,
+                phase=name.phase,
+                fused=name.fused,
             )
         row.calls += 1
+        row.steps[id(step)] = step, row.steps.get(id(step), (step, 0))[1] + 1
         return row
 
     def _step(self, device: str, call: UOp, kernel: Any) -> KernelTimes:

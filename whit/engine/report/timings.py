@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from whit.cache import register_cache
+from whit.cache import RecentlyUsed
 from whit.ir.uop import UOp
 
-_best: dict[tuple[UOp, str], float] = {}
-register_cache(_best.clear, "engine.timings")
+_best: RecentlyUsed[tuple[UOp, str], float] = RecentlyUsed("engine.timings", 8192)
 
 
 def note_time(function: UOp, device: str, seconds: float) -> None:
     """A run of a FUNCTION has taken so long."""
     key = (function.src[0], device)
-    _best[key] = min(_best.get(key, seconds), seconds)
+    before = _best.get(key)
+    _best[key] = seconds if before is None else min(before, seconds)
 
 
 def best_time(function: UOp, device: str) -> float | None:

@@ -42,7 +42,7 @@ def check_node(op: Op, src: Sources, arg: Any) -> None:
         op.check(op, src, arg)
 
 
-MOST_GOOD = 100_000
+MOST_GOOD = 30_000
 # Arguments whose parts were looked at, by identity: nodes are mostly made of others' arguments. Not those that may be
 # referred to weakly: something ends when they do.
 _good: dict[int, Any] = {}

@@ -30,7 +30,7 @@ from whit.jit.signature import MISSED, Arguments, Key
 from whit.runtime.buffer import OutOfMemoryError
 
 MAGIC = b"whit captured functions\n"
-FORMAT = 4  # what another version of whit writes into a file, or expects of machine code, has another number
+FORMAT = 5  # what another version of whit writes into a file, or expects of machine code, has another number
 MEANT = ("TRAINING", "DEFAULT_FLOAT", "DEFAULT_INT", "WINO")  # what a function depends on; other settings make code
 
 
@@ -134,7 +134,7 @@ def save(path: str | os.PathLike[str], name: str, captures: Sequence[tuple[Key, 
         "format": FORMAT,
         "name": name,
         "targets": {device: target_text_of(device) for device in sorted(_devices(programs))},
-        "nodes": writer.text(),
+        "nodes": writer.nodes(),
         "tensors": tensors.rows,
         "programs": programs,
     }

@@ -3,8 +3,9 @@
     {"parts": [{"device": "CPU", "linear": "f = function ...", "kernels": [[header, [start, length]]], ...}], "size": 5}
 
 Beside the JSON a file has two tables, written by `JsonWriter` and read by `JsonReader`: nodes, in the text form of the
-IR, and bytes (machine code, constants). JSON refers to both by number. Sizes that depend on variables are nodes; so
-that no placeholder of a file is taken for one of this process, the reader gives them new numbers.
+IR, and bytes (machine code, constants). JSON refers to both by number. BUFFERs, of which there are hundreds, are rows
+of the JSON: their numbers are negative. Sizes that depend on variables are nodes; so that no placeholder of a file is
+taken for one of this process, the reader gives them new numbers.
 
 What is read is checked: every place is in the table, and what is put there has room for what kernels read and write.
 """
@@ -14,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from whit.dtype import DType
+from whit.dtype import DType, to_dtype
 from whit.engine.compile.compile import add_kernel, code_of
 from whit.engine.devices.cpu import CpuDevice
 from whit.engine.devices.device import Device
@@ -26,14 +27,18 @@ from whit.engine.programs.parts import ALL, ProgramPart
 from whit.engine.programs.program import Program, on_other_leaves, resident_of
 from whit.engine.realize.assume import Assumption
 from whit.engine.realize.parametrise import Parametrised
+from whit.ir import ops
+from whit.ir.args import Memory
 from whit.ir.graph import topological
 from whit.ir.op import Shape
 from whit.ir.sizes import is_size
 from whit.ir.text.parse import parse, parse_all
 from whit.ir.text.write import to_text
 from whit.ir.uop import UOp
+from whit.runtime.blocks import ALIGNMENT
 from whit.runtime.buffer import Buffer, has_memory
 
+MOST_ARENA_BYTES = 1 << 48  # of temporaries
 MOST_PLACES = 1 << 20  # of memory in one program, in a file that is believed
 
 Json = dict[str, Any]
@@ -43,21 +48,25 @@ class JsonWriter:
     """The tables of a file that is being written."""
 
     def __init__(self) -> None:
-        self.nodes: dict[UOp, int] = {}
         self.data = bytearray()
+        self._nodes: dict[UOp, int] = {}
+        self._buffers: dict[UOp, int] = {}
         self._known: dict[bytes, list[int]] = {}
 
     def node(self, node: UOp) -> int:
         """The number of a node."""
-        return self.nodes.setdefault(node, len(self.nodes))
+        if node.op is ops.BUFFER and not node.src and node.arg.memory is Memory.GLOBAL:
+            return -1 - self._buffers.setdefault(node, len(self._buffers))
+        return self._nodes.setdefault(node, len(self._nodes))
 
     def array(self, dtype: DType, shape: Shape, device: str) -> int:
         """The number of a node that has this dtype, this shape and this device."""
         return self.node(UOp.buffer(0, dtype, shape, device))
 
-    def text(self) -> str:
+    def nodes(self) -> Json:
         """All nodes."""
-        return to_text(self.nodes, types=False)
+        rows = [[b.arg.id, b.dtype.name, b.shape, b.device] for b in self._buffers]
+        return {"text": to_text(self._nodes, types=False), "buffers": rows}
 
     def bytes(self, data: bytes) -> list[int]:
         """Where bytes are; equal ones are there once."""
@@ -74,11 +83,13 @@ class JsonWriter:
 class JsonReader:
     """The tables of a file. A number that is not in them raises, as does everything else that cannot be."""
 
-    def __init__(self, text: str, data: bytes) -> None:
-        roots = parse_all(text) if text else ()
-        placeholders = [node for node in topological(roots) if is_placeholder(node)]
-        own = {node: new_placeholder(node.dtype, node.shape, str(node.device)) for node in placeholders}
-        self.nodes = on_other_leaves(roots, own)
+    def __init__(self, nodes: Json, data: bytes) -> None:
+        roots = parse_all(nodes["text"]) if nodes["text"] else ()
+        buffers = [_buffer_from(row) for row in nodes["buffers"]]
+        placeholders = [node for node in (*buffers, *topological(roots)) if is_placeholder(node)]
+        own = {node: new_placeholder(node.dtype, node.shape, node.device) for node in dict.fromkeys(placeholders)}
+        self._nodes = on_other_leaves(roots, own) if roots else []
+        self._buffers = [own.get(node, node) for node in buffers]
         self._data = data
 
     def places(self, number: Any) -> int:
@@ -87,9 +98,15 @@ class JsonReader:
             raise ValueError(f"{number!r:.40} places")
         return number
 
+    def offset(self, number: Any) -> int:
+        """Where a temporary begins in the arena."""
+        if type(number) is not int or not 0 <= number <= MOST_ARENA_BYTES or number % ALIGNMENT:
+            raise ValueError(f"an offset {number!r:.40}")
+        return number
+
     def node(self, number: int) -> UOp:
         """A node by its number."""
-        node: UOp = at(self.nodes, number)
+        node: UOp = at(self._nodes, number) if number >= 0 else at(self._buffers, -1 - number)
         return node
 
     def bytes(self, where: list[int]) -> bytes:
@@ -114,6 +131,14 @@ def at(values: Sequence[Any], number: int) -> Any:
     if not 0 <= number < len(values):
         raise IndexError(f"{number} of {len(values)}")
     return values[number]
+
+
+def _buffer_from(row: list[Any]) -> UOp:
+    """A BUFFER of a file."""
+    number, dtype, shape, device = row
+    if type(number) is not int or not all(type(size) is int and size >= 0 for size in shape):
+        raise ValueError(f"a buffer {row!r:.80}")
+    return UOp.buffer(number, to_dtype(dtype), tuple(shape), device)
 
 
 # ---- writing
@@ -158,6 +183,7 @@ def _part_to(part: ProgramPart, writer: JsonWriter) -> Json:
         "places": places,
         "linear": to_text(plan.linear, types=False),
         "slots": len(plan.params),
+        "offsets": [temporary.offset for temporary in plan.temporaries],
         "variables": dict(part.variables or {}),
         "kernels": [[header, writer.bytes(code)] for header, code in codes],
     }
@@ -233,7 +259,8 @@ def _part_from(data: Json, reader: JsonReader, program: Program, rooms: Mapping[
         target, source = places
         return ProgramPart(device, [target, source])
     linear = parse(data["linear"])
-    plan = make_plan(linear, reader.places(data["slots"]))
+    offsets = [reader.offset(offset) for offset in data["offsets"]]
+    plan = make_plan(linear, reader.places(data["slots"]), offsets)
     functions = dict.fromkeys(kernels_in(plan))
     if _has_code(device):
         for function, (header, where) in zip(functions, data["kernels"], strict=True):

@@ -11,12 +11,12 @@ its family, its gradient. So what were two views of one memory are that again, a
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from whit.engine.memory.ownership import base_of
 from whit.engine.memory.placeholder import gradient_used_up, is_placeholder, new_placeholder
 from whit.engine.memory.storage import nbytes_of, new_buffer, storage
-from whit.engine.programs.program import State, on_other_leaves
+from whit.engine.programs.program import Program, State, on_other_leaves
 from whit.engine.programs.trace import Drawn
 from whit.engine.realize.realize import realize
 from whit.ir.uop import UOp
@@ -32,6 +32,19 @@ USED_UP = -2  # a gradient that a captured step has used
 
 
 # ---- tensors
+
+
+class Tensors(Protocol):
+    """What numbers the tensors that a program has captured."""
+
+    writer: JsonWriter
+    classes: Classes
+
+    def number(self, tensor: Any, name: str = "tensor") -> int:
+        """The number of a tensor; NOT_THERE of None."""
+
+    def add_gradient(self, tensor: Any) -> None:
+        """A program asks for the gradient of a tensor."""
 
 
 class TensorWriter:
@@ -148,7 +161,7 @@ def _tensor_at(tensors: list[Any], number: int) -> Any:
 # ---- replays
 
 
-def replay_to(replay: Replay, tensors: TensorWriter) -> Json:
+def replay_to(replay: Replay, tensors: Tensors) -> Json:
     """What is kept of a captured function."""
     writer, number = tensors.writer, tensors.number
     guards = replay.guards
@@ -180,7 +193,7 @@ def replay_to(replay: Replay, tensors: TensorWriter) -> Json:
     }
 
 
-def _guards_to(guards: Guards, tensors: TensorWriter) -> Json:
+def _guards_to(guards: Guards, tensors: Tensors) -> Json:
     writer, number = tensors.writer, tensors.number
     return {
         "same": [[argument, number(tensor)] for argument, tensor in guards.same],
@@ -211,7 +224,7 @@ def _guards_from(data: Json, reader: JsonReader, tensors: list[Any]) -> Guards:
     )
 
 
-def _seen_to(seen: ReadTensor, tensors: TensorWriter) -> list[Any]:
+def _seen_to(seen: ReadTensor, tensors: Tensors) -> list[Any]:
     tensor = None if seen.is_gradient() or seen.argument >= 0 else seen.tensor
     owner = None if seen.owner_argument >= 0 else seen.owner
     start = tensors.writer.node(seen.start)
@@ -225,7 +238,7 @@ def _seen_to(seen: ReadTensor, tensors: TensorWriter) -> list[Any]:
     ]
 
 
-def _shared_to(shared: Shared, tensors: TensorWriter) -> list[Any]:
+def _shared_to(shared: Shared, tensors: Tensors) -> list[Any]:
     row = [shared.output, shared.argument, tensors.number(shared.tensor), shared.is_whole]
     if shared.view is None or shared.base is None:
         return [*row, None]
@@ -246,7 +259,7 @@ def _shared_from(row: list[Any], reader: JsonReader, tensors: list[Any], outputs
     return Shared(output, argument, tensor, reader.node(view), node, family, is_whole)
 
 
-def _change_to(change: Change, tensors: TensorWriter) -> list[Any]:
+def _change_to(change: Change, tensors: Tensors) -> list[Any]:
     state = change.state
     tensor = tensors.number(change.tensor) if change.seen < 0 else NOT_THERE
     array = tensors.writer.array(change.dtype, change.shape, state.device or "CPU")
@@ -254,7 +267,7 @@ def _change_to(change: Change, tensors: TensorWriter) -> list[Any]:
     return [states, change.seen, tensor, change.is_replaced, change.writes_first, array]
 
 
-def _value_to(value: Any, tensors: TensorWriter) -> list[Any]:
+def _value_to(value: Any, tensors: Tensors) -> list[Any]:
     """A gradient from outside; of one that is used up, what it was."""
     if value is None or not is_placeholder(value.uop):
         return [tensors.number(value), None]
@@ -283,6 +296,11 @@ def replay_from(name: str, data: Json, reader: JsonReader, tensors: list[Any], c
     program.states = [change.state for change in changes]
     count, template = data["result"]
     seed, drawn = data["seed"]
+    draws = [
+        Drawn(reader.node(number), its_seed, size_from(start, reader), size_from(count, reader))
+        for number, its_seed, start, count in data["draws"]
+    ]
+    _check_filled(program, captured_inputs, seen, draws)
     return Replay(
         name=name,
         program=program,
@@ -295,14 +313,24 @@ def replay_from(name: str, data: Json, reader: JsonReader, tensors: list[Any], c
         result=Result(count, template_from(template, reader, classes)),
         guards=_guards_from(data["guards"], reader, tensors),
         shared=[_shared_from(row, reader, tensors, len(outputs)) for row in data["shared"]],
-        draws=[
-            Drawn(reader.node(number), its_seed, size_from(start, reader), size_from(count, reader))
-            for number, its_seed, start, count in data["draws"]
-        ],
+        draws=draws,
         seed=seed,
         drawn=size_from(drawn, reader),
         names={(str(variable), int(value)): str(name) for variable, value, name in data["names"]},
     )
+
+
+def _check_filled(
+    program: Program, captured_inputs: list[CapturedInput], seen: list[ReadTensor], draws: list[Drawn]
+) -> None:
+    """Every place of the table that something runs on must get its memory from somewhere."""
+    filled = {captured_inputs[one.captured_input].place for one in seen} | set(program.fixed) | set(program.outputs)
+    filled |= {state.place for state in program.states}
+    filled |= {program.inputs[node] for node in program.pruned if node in program.inputs}
+    filled |= {program.inputs[drawn.placeholder] for drawn in draws if drawn.placeholder in program.inputs}
+    missing = {place for part in program.parts for place in part.places or range(program.size)} - filled
+    if missing:
+        raise ValueError(f"nothing fills the places {sorted(missing)[:9]}")
 
 
 def _change_from(

@@ -9,7 +9,6 @@ file says makes Python import or run anything.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import Any
@@ -20,6 +19,7 @@ from whit.ir.text.write import to_text
 from whit.ir.uop import UOp
 from whit.jit.files.program import JsonReader, JsonWriter
 from whit.jit.signature import PLAIN, Hole
+from whit.records import dataclass, fields, is_dataclass
 from whit.tensor.tensor import Tensor
 
 _IN_JSON = (bool, int, float, str, type(None))
@@ -77,7 +77,7 @@ def _not_data(what: str, kind: type) -> JitError:
     )
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class _Saving:
     """Where parts of a result go."""
 
@@ -88,7 +88,7 @@ class _Saving:
         return [template_to(part, self.writer, self.classes) for part in values]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class _Loading:
     """Where parts of a result come from."""
 
@@ -99,7 +99,7 @@ class _Loading:
         return [template_from(part, self.reader, self.classes) for part in values]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class _Kind:
     """A kind of parts of results: which they are, what a file has of one, and how that becomes one again."""
 
@@ -118,7 +118,7 @@ def _instance_of(kinds: Any) -> Callable[[Any], bool]:
 
 
 def _fields_to(part: Any, file: _Saving) -> list[Any]:
-    names = [field.name for field in dataclasses.fields(part) if field.init]
+    names = [field.name for field in fields(part) if field.init]
     return [file.classes.to(type(part)), names, file.parts(getattr(part, name) for name in names)]
 
 
@@ -166,7 +166,7 @@ _KINDS = {
         lambda parts, file: [file.classes.to(type(parts)), file.parts(parts)],
         lambda data, file: file.classes.of(data[0])(file.parts(data[1])),
     ),
-    "fields": _Kind(dataclasses.is_dataclass, _fields_to, _fields_of),
+    "fields": _Kind(is_dataclass, _fields_to, _fields_of),
 }
 
 

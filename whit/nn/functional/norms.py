@@ -9,6 +9,7 @@ from whit.dtype import dtypes
 from whit.errors import ArgumentError, ShapeError
 from whit.ir.op import spell_shape
 from whit.tensor import Tensor
+from whit.tensor.told import told
 
 
 def batch_norm(
@@ -25,7 +26,8 @@ def batch_norm(
     if not training:
         if running_mean is None or running_var is None:
             raise ArgumentError("batch_norm: no running statistics", fix="Give them, or training=True.")
-        return input.batchnorm(weight, bias, running_mean, (running_var + eps).rsqrt())
+        result = input.batchnorm(weight, bias, running_mean, (running_var + eps).rsqrt())
+        return told("batch_norm", result, input, weight, bias, running_mean, running_var, eps=eps)
     axes = tuple(axis for axis in range(input.ndim) if axis != 1)
     variance, mean = input.var_mean(axis=axes, correction=0)
     keep_running(input, mean, variance, running_mean, running_var, momentum)
@@ -78,7 +80,8 @@ def instance_norm(
     normal = input.layernorm(axis=axes, eps=eps)
     shape = (1, -1, *(1 for _ in axes))
     normal = normal if weight is None else normal * weight.reshape(shape)
-    return normal if bias is None else normal + bias.reshape(shape)
+    normal = normal if bias is None else normal + bias.reshape(shape)
+    return told("instance_norm", normal, input, weight, bias, eps=eps)
 
 
 def layer_norm(
@@ -91,9 +94,18 @@ def layer_norm(
     """Over the last axes, which have this shape."""
     axes = tuple(range(-len(normalized_shape), 0))
     check_last("layer_norm", input, tuple(normalized_shape))
+    return shifted_and_scaled(input, weight, bias, axes, eps)
+
+
+def shifted_and_scaled(
+    input: Tensor, weight: Tensor | None, bias: Tensor | None, axes: tuple[int, ...], eps: float
+) -> Tensor:
+    """To mean 0 and variance 1 along the axes, then by weights that have their sizes."""
     normal = input.layernorm(eps=eps, axis=axes)
     normal = normal if weight is None else normal * weight
-    return normal if bias is None else normal + bias
+    normal = normal if bias is None else normal + bias
+    places = tuple(axis % input.ndim for axis in axes)
+    return told("layer_norm", normal, input, weight, bias, axes=places, eps=eps)
 
 
 def rms_norm(
@@ -105,7 +117,9 @@ def rms_norm(
     axes = tuple(range(-len(normalized_shape), 0))
     small = 2.0 ** -dtypes.finfo(input.dtype)[1] if eps is None else eps
     normal = (wide * (wide.square().mean(axes, keepdim=True) + small).rsqrt()).cast(input.dtype)
-    return normal if weight is None else normal * weight
+    normal = normal if weight is None else normal * weight
+    places = tuple(axis % input.ndim for axis in axes)
+    return told("rms_norm", normal, input, weight, axes=places, eps=small)
 
 
 def check_last(name: str, x: Tensor, shape: tuple[int, ...]) -> None:
@@ -128,7 +142,8 @@ def group_norm(
     normal = input.reshape(input.shape[0], num_groups, size).layernorm(eps=eps).reshape(input.shape)
     shape = (1, -1, *(1 for _ in input.shape[2:]))
     normal = normal if weight is None else normal * weight.reshape(shape)
-    return normal if bias is None else normal + bias.reshape(shape)
+    normal = normal if bias is None else normal + bias.reshape(shape)
+    return told("group_norm", normal, input, weight, bias, groups=num_groups, eps=eps)
 
 
 def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:

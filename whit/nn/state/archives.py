@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from whit.dtype import dtypes
 from whit.errors import FileError, WhitError
-from whit.nn.state.source import CUT_OFF, Source, open_source
 from whit.nn.state.tensor_io import TensorIO
 from whit.tensor import Tensor
+from whit.tensor.source import CUT_OFF, Source, open_source
 
 if TYPE_CHECKING:
     import zipfile

@@ -15,9 +15,9 @@ from typing import Any
 from whit.dtype import dtypes
 from whit.engine.devices.device import canonicalize
 from whit.nn.state.gguf_blocks import KINDS, Kind
-from whit.nn.state.source import CUT_OFF, Reader, Source, checked_shape, open_source
 from whit.records import dataclass
 from whit.tensor import Tensor
+from whit.tensor.source import CUT_OFF, Reader, Source, checked_shape, open_source
 
 # The types of values: characters of the struct module, or what is read otherwise.
 NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}

@@ -38,7 +38,10 @@ def parts_of(value: Any) -> Iterator[tuple[str, Any]]:
     """What is in an object, with the names of the places."""
     if isinstance(value, str | bytes | int | float | type) or value is None:
         return
-    if isinstance(value, tuple) and hasattr(value, "_asdict"):
+    own = getattr(type(value), "named_tensors", None)
+    if own is not None:  # it is told what is in it: a model whose tensors are no attributes
+        yield from own(value).items()
+    elif isinstance(value, tuple) and hasattr(value, "_asdict"):
         yield from value._asdict().items()
     elif isinstance(value, Mapping):
         yield from ((str(key), part) for key, part in value.items())

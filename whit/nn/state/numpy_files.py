@@ -17,8 +17,8 @@ from whit.dtype import DType, dtypes, part_dtype
 from whit.errors import ArgumentError, DTypeError
 from whit.nn.state.archives import LIMIT_BYTES, zip_members
 from whit.nn.state.safetensors import write_safely
-from whit.nn.state.source import CUT_OFF, Source, checked_shape, open_source
 from whit.tensor import Tensor
+from whit.tensor.source import CUT_OFF, Source, checked_shape, open_source
 
 MAGIC = b"\x93NUMPY"
 MOST_HEADER_BYTES = 10_000  # bytes; NumPy's own limit

@@ -15,7 +15,7 @@ from typing import Any
 
 from whit.dtype import DType
 from whit.errors import ParseError, WhitError
-from whit.nn.state.source import CUT_OFF, Reader, shown
+from whit.tensor.source import CUT_OFF, Reader, shown
 
 MOST_LINE_BYTES = 1 << 16  # bytes of a name, or of a number in text
 MOST_DEPTH = 10_000  # lists in lists

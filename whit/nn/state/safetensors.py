@@ -20,8 +20,8 @@ from whit.containers import opened
 from whit.dtype import DType, dtypes
 from whit.errors import ArgumentError, DTypeError, UserError, WhitError
 from whit.nn.state.model import parts_of
-from whit.nn.state.source import CUT_OFF, Source, checked_shape, open_source
 from whit.tensor import Tensor
+from whit.tensor.source import CUT_OFF, Source, checked_shape, open_source
 
 DTYPES: dict[str, DType] = {
     "BOOL": dtypes.bool,

@@ -7,7 +7,7 @@ import os
 from typing import Any
 
 from whit.errors import ArgumentError
-from whit.nn.state.source import open_source
+from whit.tensor.source import open_source
 
 
 class TensorIO(io.RawIOBase):

@@ -16,10 +16,10 @@ from typing import Any
 from whit.dtype import DType, dtypes
 from whit.nn.state.archives import zip_members
 from whit.nn.state.pickles import Build, Global, Unpickler
-from whit.nn.state.source import CUT_OFF, Reader, Source, checked_numbers, checked_shape, open_source, shown
 from whit.nn.state.strided import is_row_major, strided
 from whit.records import dataclass
 from whit.tensor import Tensor
+from whit.tensor.source import CUT_OFF, Reader, Source, checked_numbers, checked_shape, open_source, shown
 
 MAGIC = 0x1950A86A20F9469CFC6C
 PROTOCOL = 1001

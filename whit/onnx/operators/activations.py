@@ -8,6 +8,7 @@ from typing import Final
 
 from whit.onnx.operators.registry import Node, axis_of, operator, unary
 from whit.tensor import Tensor
+from whit.tensor.told import told
 
 EACH_AXIS: Final = 13  # the version since which softmax looks at one axis, not at all from it on
 
@@ -64,8 +65,9 @@ def shrink(node: Node, x: Tensor) -> Tensor:
 @operator("HardSigmoid", since=(1, 6, 22))
 def hard_sigmoid(node: Node, x: Tensor) -> Tensor:
     """alpha * x + beta between 0 and 1."""
-    result: Tensor = (x * node.get("alpha", 0.2) + node.get("beta", 0.5)).clip(0, 1)
-    return result
+    alpha, beta = node.get("alpha", 0.2), node.get("beta", 0.5)
+    result: Tensor = (x * alpha + beta).clip(0, 1)
+    return told("hardsigmoid", result, x, alpha=alpha, beta=beta)
 
 
 @operator("Swish", since=(24,))
@@ -86,7 +88,7 @@ def prelu(node: Node, x: Tensor, slope: Tensor) -> Tensor:
     """x, or slope * x below zero. Before version 7 a slope is one number for each channel."""
     if node.version < 7 and slope.ndim == 1 and slope.shape[0] > 1:
         slope = slope.reshape((-1, *(1,) * (x.ndim - 2)))
-    return (x < 0).where(x * slope, x)
+    return told("prelu", (x < 0).where(x * slope, x), x, slope)
 
 
 def _along(node: Node, x: Tensor, function: Callable[[Tensor, int], Tensor]) -> Tensor:

@@ -155,6 +155,6 @@ def bit_cast(node: Node, x: Tensor) -> Tensor:
     """The same bits as another type of the same size."""
     target = element_type(int(node.get("to")))
     source = element_type_of(x.dtype, node.type_of(0))
-    if target.bits and target.bits == source.bits:
+    if target.bits and target.bits == source.bits and FLOAT4E2M1 not in (target.number, source.number):
         return to_narrow_int(x, target)
     return x.bitcast(dtype_of(target.number)) if x.dtype is not dtypes.bool else x.cast(dtype_of(target.number))

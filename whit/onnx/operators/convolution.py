@@ -9,8 +9,11 @@ import numpy
 
 from whit.dtype import dtypes
 from whit.errors import ArgumentError
+from whit.onnx.operators.byte_products import float_convolution
+from whit.onnx.operators.origins import origin
 from whit.onnx.operators.registry import Node, Value, host_int_list, operator
 from whit.onnx.operators.windows import Window, pad_pairs, per_axis, window_of
+from whit.onnx.sizes import is_symbolic
 from whit.tensor import Tensor
 
 
@@ -29,8 +32,11 @@ def convolve(node: Node, x: Tensor, weight: Tensor, bias: Tensor | None = None) 
 
 @operator("Conv", since=(1, 11, 22))
 def conv(node: Node, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """(batch, in, *space) with (out, in / group, *kernel)."""
-    return convolve(node, x, weight, bias)
+    """(batch, in, *space) with (out, in / group, *kernel). Of bytes where both stand for them."""
+    found = float_convolution(window_of(node, x.shape[2:], weight.shape[2:]), origin(x), origin(weight))
+    if found is None:
+        return convolve(node, x, weight, bias)
+    return found if bias is None else found + bias.reshape((1, -1, 1, 1))
 
 
 def _transposed_pads(node: Node, space: tuple[int, ...], window: Window) -> list[tuple[int, int]]:
@@ -55,10 +61,23 @@ def _transposed_pads(node: Node, space: tuple[int, ...], window: Window) -> list
     return pairs
 
 
+def _blocks(x: Tensor, weight: Tensor) -> Tensor:
+    """A transposed convolution whose windows lie side by side: each pixel becomes a block by a product of matrices. Of
+    known sizes the general form is cut into such products; of others it multiplies the zeros between pixels, too."""
+    inputs, outputs, *kernel = weight.shape
+    count, space = len(kernel), tuple(x.shape[2:])
+    rows = weight.reshape((inputs, outputs * math.prod(kernel))).transpose(0, 1)
+    pixels = x.conv2d(rows.reshape((outputs * math.prod(kernel), inputs, *(1,) * count))).contiguous()
+    order = [axis for at in range(count) for axis in (2 + count + at, 2 + at)]
+    sizes = tuple(n * k for n, k in zip(space, kernel, strict=True))
+    found = pixels.reshape((x.shape[0], outputs, *kernel, *space)).permute((0, 1, *order))
+    return found.reshape((x.shape[0], outputs, *sizes))
+
+
 @operator("ConvTranspose", since=(1, 11, 22))
 def conv_transpose(node: Node, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """(batch, in, *space) with (in, out / group, *kernel): the gradient of a convolution."""
-    space, count = tuple(int(n) for n in x.shape[2:]), x.ndim - 2
+    space, count = x.shape[2:], x.ndim - 2
     window = Window(
         tuple(weight.shape[2:]),
         per_axis(node, "strides", count),
@@ -66,7 +85,11 @@ def conv_transpose(node: Node, x: Tensor, weight: Tensor, bias: Tensor | None = 
         pad_pairs(node, count),
     )
     groups = int(node.get("group", 1))
-    full = x.conv_transpose2d(weight, groups=groups, stride=window.strides, dilation=window.dilations)
+    blocks = window.kernel == window.strides and groups == 1 and set(window.dilations) == {1}
+    if blocks and is_symbolic(space):
+        full = _blocks(x, weight)
+    else:
+        full = x.conv_transpose2d(weight, groups=groups, stride=window.strides, dilation=window.dilations)
     pairs = _transposed_pads(node, space, window)
     result = full.pad([(0, 0), (0, 0), *((-before, -after) for before, after in pairs)])
     return result if bias is None else result + bias.reshape((1, -1, *(1,) * count))
@@ -78,13 +101,13 @@ def causal_conv(
 ) -> tuple[Tensor, Tensor]:
     """Each channel over its own past; the state is the last elements that the next call will look back at."""
     batch, channels, _ = x.shape
-    before = int(weight.shape[2]) - 1
+    before = weight.shape[2] - 1
     past = Tensor.zeros(batch, channels, before, dtype=x.dtype, device=x.device) if past is None else past
     row = past.cat(x, dim=2)
     result = row.conv2d(weight, bias, groups=channels)
     if node.get("activation", "none") in ("silu", "swish"):
         result = result.silu()
-    return result, row[:, :, int(row.shape[2]) - before :]
+    return result, row[:, :, row.shape[2] - before :]
 
 
 @operator("Col2Im", since=(18,), host=(1, 2))
@@ -92,7 +115,7 @@ def columns_to_image(node: Node, x: Tensor, image: Value, block: Value) -> Tenso
     """Columns of blocks, added where they overlap: the gradient of taking them."""
     space, kernel = host_int_list(image), host_int_list(block)
     window = window_of(node, space, kernel)
-    batch, channels = int(x.shape[0]), int(x.shape[1]) // math.prod(kernel)
+    batch, channels = x.shape[0], x.shape[1] // math.prod(kernel)
     padded = [n + before + after for n, (before, after) in zip(space, window.pads, strict=True)]
     counts = [(n - r) // s + 1 for n, r, s in zip(padded, window.reach, window.strides, strict=True)]
     places = numpy.zeros((*kernel, *counts), dtype=numpy.int64)
@@ -117,8 +140,8 @@ def deform_conv(
         raise ArgumentError(f"{node}: {x.ndim - 2} axes of space", fix="Only images are known.")
     window = window_of(node, x.shape[2:], weight.shape[2:])
     taps, parts = math.prod(window.kernel), int(node.get("offset_group", 1))
-    batch, channels, height, width = (int(n) for n in x.shape)
-    rows, columns = int(offset.shape[2]), int(offset.shape[3])
+    batch, channels, height, width = x.shape
+    rows, columns = offset.shape[2], offset.shape[3]
     moved = offset.reshape((batch, parts, taps, 2, rows, columns))
     grids = []
     for axis, outputs in enumerate((rows, columns)):
@@ -133,7 +156,7 @@ def deform_conv(
     read = sample_between(image, flat[0], flat[1]).reshape((batch, parts, channels // parts, taps, rows, columns))
     if mask is not None:
         read = read * mask.reshape((batch, parts, 1, taps, rows, columns))
-    groups, outputs = int(node.get("group", 1)), int(weight.shape[0])
+    groups, outputs = int(node.get("group", 1)), weight.shape[0]
     columns_of = read.reshape((batch, groups, channels // groups * taps, rows * columns))
     kernels = weight.reshape((groups, outputs // groups, channels // groups * taps))
     result = (kernels @ columns_of).reshape((batch, outputs, rows, columns))

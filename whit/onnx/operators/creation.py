@@ -7,10 +7,11 @@ from typing import Any, Final
 
 import numpy
 
-from whit.dtype import dtypes
+from whit.dtype import dtypes, to_dtype
 from whit.errors import ArgumentError
 from whit.onnx.operators.element_types import dtype_of
 from whit.onnx.operators.registry import Node, Value, as_tensor, host_array, host_int_list, operator
+from whit.onnx.sizes import is_symbolic
 from whit.tensor import Tensor
 
 _KINDS: Final[dict[str, Any]] = {
@@ -48,8 +49,10 @@ def constant_of_shape(node: Node, shape: Value) -> Tensor:
 def range_(node: Node, start: Value, limit: Value, delta: Value) -> Tensor:
     """start, start + delta, … before the limit."""
     dtype = next((x.dtype for x in (start, limit, delta) if isinstance(x, Tensor)), None)
-    dtype = dtype or Tensor(host_array(start)).dtype
-    first, last, step = (host_array(x).reshape(-1)[0].item() for x in (start, limit, delta))
+    dtype = dtype or to_dtype(start.dtype.name)
+    first, last, step = (host_array(x).reshape(-1).tolist()[0] for x in (start, limit, delta))
+    if is_symbolic((first, last, step)):
+        return Tensor.arange(first, last, step, dtype=to_dtype(start.dtype.name))
     count = max(math.ceil((last - first) / step), 0)
     wide = dtypes.int64 if dtype.is_int else dtypes.float64 if dtype is dtypes.float64 else dtypes.float32
     result: Tensor = (Tensor.arange(count, dtype=wide) * step + first).cast(dtype)
@@ -59,7 +62,7 @@ def range_(node: Node, start: Value, limit: Value, delta: Value) -> Tensor:
 @operator("EyeLike", since=(9, 22))
 def eye_like(node: Node, x: Tensor) -> Tensor:
     """Ones on a diagonal, in the shape of a matrix."""
-    rows, columns = (int(size) for size in x.shape)
+    rows, columns = x.shape
     down, right = Tensor.arange(rows, device=x.device).reshape((rows, 1)), Tensor.arange(columns, device=x.device)
     number = node.get("dtype")
     return (right - down == int(node.get("k", 0))).cast(x.dtype if number is None else dtype_of(int(number)))

@@ -40,7 +40,7 @@ def gather(node: Node, x: Value, indices: Value) -> Value:
     if isinstance(indices, numpy.ndarray) and indices.ndim == 0:
         return x[(slice(None),) * axis + (int(indices),)]
     places = as_tensor(indices, x.device)
-    flat = x.index_select(axis, _from_front(places, int(x.shape[axis])).reshape((places.numel(),)))
+    flat = x.index_select(axis, _from_front(places, x.shape[axis]).reshape((places.numel(),)))
     return flat.reshape((*x.shape[:axis], *places.shape, *x.shape[axis + 1 :]))
 
 
@@ -48,13 +48,13 @@ def gather(node: Node, x: Value, indices: Value) -> Value:
 def gather_elements(node: Node, x: Tensor, indices: Tensor) -> Tensor:
     """The position of each element on one axis; the others are its own."""
     axis = axis_of(node, x, 0)
-    return x.gather(axis, _from_front(indices, int(x.shape[axis])))
+    return x.gather(axis, _from_front(indices, x.shape[axis]))
 
 
 @operator("GatherND", since=(11, 12, 13))
 def gather_nd(node: Node, x: Tensor, indices: Tensor) -> Tensor:
     """Slices at positions on several axes, after `batch_dims` axes that both share."""
-    batches, places = int(node.get("batch_dims", 0)), int(indices.shape[-1])
+    batches, places = int(node.get("batch_dims", 0)), indices.shape[-1]
     around, sizes = tuple(indices.shape[:-1]), tuple(x.shape[batches : batches + places])
     flat = _flat_positions(indices, sizes)
     batch = math.prod(x.shape[:batches])
@@ -75,7 +75,7 @@ def _flat_positions(indices: Tensor, sizes: tuple[int, ...]) -> Tensor:
 @operator("ScatterND", since=(11, 13, 16, 18))
 def scatter_nd(node: Node, x: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
     """A copy with slices put at positions on several axes."""
-    places = int(indices.shape[-1])
+    places = indices.shape[-1]
     rows, rest = math.prod(x.shape[:places]), math.prod(x.shape[places:])
     flat = _flat_positions(indices, tuple(x.shape[:places]))
     count = flat.numel()
@@ -95,7 +95,7 @@ def _scattered(node: Node, x: Tensor, axis: int, index: Tensor, updates: Tensor)
 def scatter_elements(node: Node, x: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
     """A copy with elements put at positions of one axis."""
     axis = axis_of(node, x, 0)
-    return _scattered(node, x, axis, _from_front(indices, int(x.shape[axis])), updates)
+    return _scattered(node, x, axis, _from_front(indices, x.shape[axis]), updates)
 
 
 @operator("OneHot", since=(9, 11), host=(1,))
@@ -114,7 +114,7 @@ def top_k(node: Node, x: Tensor, count: Value = None) -> tuple[Tensor, Tensor]:
     """The largest or smallest few and where they are; of equal ones the first."""
     k = int(node.get("k")) if count is None else host_int_list(count)[0]
     axis = axis_of(node, x, -1)
-    if k > int(x.shape[axis]):
+    if k > x.shape[axis]:
         raise ArgumentError(f"{node}: the {k} largest of {x.shape[axis]}", fix="Ask for fewer.")
     best = x.topk(k, dim=axis, largest=bool(node.get("largest", 1)), sorted_=bool(node.get("sorted", 1)))
     return best.values, best.indices.cast(dtypes.int64)
@@ -156,9 +156,9 @@ def unique(node: Node, x: Value) -> tuple[Value, ...]:
 def tensor_scatter(node: Node, cache: Tensor, update: Tensor, starts: Tensor | None = None) -> Tensor:
     """A cache with an update put from a position of each batch on, in a circle if asked for."""
     axis = positive_axis(node, int(node.get("axis", -2)), cache.ndim)
-    size = int(cache.shape[axis])
+    size = cache.shape[axis]
     along, of_batch = [1] * cache.ndim, [1] * cache.ndim
-    along[axis], of_batch[0] = int(update.shape[axis]), int(cache.shape[0])
+    along[axis], of_batch[0] = update.shape[axis], cache.shape[0]
     step = Tensor.arange(update.shape[axis], device=cache.device, dtype=dtypes.int64).reshape(along)
     place = step if starts is None else step + starts.cast(dtypes.int64).reshape(of_batch)
     if node.get("mode", "linear") == "circular":

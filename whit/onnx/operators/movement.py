@@ -10,10 +10,13 @@ import numpy
 
 from whit.dtype import dtypes
 from whit.errors import ArgumentError
+from whit.ir.assumed import fits
+from whit.ir.sizes import larger, settled, smaller
 from whit.onnx.operators.registry import (
     ALL,
     Node,
     Value,
+    as_tensor,
     axis_of,
     given_ints,
     host_array,
@@ -22,13 +25,14 @@ from whit.onnx.operators.registry import (
     positive_axes,
     positive_axis,
 )
+from whit.onnx.sizes import Undecided, broadcast, divided, is_below, is_same, is_symbolic, of_numbers
 from whit.tensor import Tensor
 
 _SHAPES: Final = (19, 21, 23, 24, 25)  # versions that only added element types
 
 
 def _shape(value: Value) -> tuple[int, ...]:
-    return tuple(int(size) for size in value.shape)
+    return tuple(value.shape)
 
 
 @operator("Identity", since=(1, 13, 14, 16, *_SHAPES), host=ALL)
@@ -40,13 +44,13 @@ def identity(node: Node, value: Value) -> Value:
 @operator("Shape", since=(1, 13, 15, *_SHAPES), host=ALL)
 def shape_of(node: Node, value: Value) -> Value:
     """The sizes, on the host."""
-    return numpy.array(_shape(value)[slice(node.get("start", 0), node.get("end"))], dtype=numpy.int64)
+    return of_numbers(_shape(value)[slice(node.get("start", 0), node.get("end"))])
 
 
 @operator("Size", since=(1, 13, *_SHAPES), host=ALL)
 def size_of(node: Node, value: Value) -> Value:
     """The number of elements, on the host."""
-    return numpy.array(math.prod(_shape(value)), dtype=numpy.int64)
+    return of_numbers(math.prod(_shape(value)))
 
 
 def resolve_shape(node: Node, old: Sequence[int], new: Sequence[int], keeps_zeros: bool) -> tuple[int, ...]:
@@ -56,8 +60,15 @@ def resolve_shape(node: Node, old: Sequence[int], new: Sequence[int], keeps_zero
     sizes = [old[i] if size == 0 and not keeps_zeros else size for i, size in enumerate(new)]
     if -1 in sizes:
         known = math.prod(size for size in sizes if size != -1)
-        sizes[sizes.index(-1)] = math.prod(old) // known if known else 0
-    return tuple(int(size) for size in sizes)
+        sizes[sizes.index(-1)] = _left(math.prod(old), known)
+    return tuple(sizes)
+
+
+def _left(total: Any, known: Any) -> Any:
+    """The size that is asked for by -1."""
+    if isinstance(total, int) and isinstance(known, int):
+        return total // known if known else 0
+    return divided(total, known)
 
 
 @operator("Reshape", since=(1, 5, 13, 14, *_SHAPES), host=ALL)
@@ -79,7 +90,9 @@ def flatten(node: Node, x: Tensor) -> Tensor:
 def squeeze(node: Node, x: Value, axes: Value = None) -> Value:
     """Without the axes of size 1 that are named, or all of them."""
     given, sizes = given_ints(node, "axes", axes), _shape(x)
-    chosen = [i for i, n in enumerate(sizes) if n == 1] if given is None else positive_axes(node, given, len(sizes))
+    chosen = (
+        [i for i, n in enumerate(sizes) if is_same(n, 1)] if given is None else positive_axes(node, given, len(sizes))
+    )
     if any(sizes[axis] != 1 for axis in chosen):
         raise ArgumentError(f"{node}: axes {given} of {sizes} are not all of size 1", fix="The model is wrong.")
     return x.reshape(tuple(n for i, n in enumerate(sizes) if i not in chosen))
@@ -105,7 +118,7 @@ def transpose(node: Node, x: Value) -> Value:
 @operator("Expand", since=(8, 13), host=(1,))
 def expand(node: Node, x: Tensor, shape: Value) -> Tensor:
     """Broadcast in both directions."""
-    return x.expand(numpy.broadcast_shapes(_shape(x), tuple(host_int_list(shape))))
+    return x.expand(broadcast(_shape(x), host_int_list(shape)))
 
 
 @operator("Tile", since=(1, 6, 13), host=(1, 2))
@@ -123,7 +136,7 @@ def concat(node: Node, *inputs: Value) -> Value:
     """Joined along an axis."""
     if all(isinstance(x, numpy.ndarray) for x in inputs):
         return numpy.concatenate(inputs, axis=int(node.get("axis", 1)))
-    tensors = [x if isinstance(x, Tensor) else Tensor(x) for x in inputs]
+    tensors = [x if isinstance(x, Tensor) else as_tensor(x) for x in inputs]
     return tensors[0].cat(*tensors[1:], dim=axis_of(node, tensors[0], 1))
 
 
@@ -132,6 +145,8 @@ def _part_sizes(node: Node, total: int, given: Value) -> list[int]:
     if listed is not None:
         return listed
     parts = int(node.get("num_outputs", node.outputs))
+    if not isinstance(total, int):
+        return [divided(total, parts)] * parts
     size = -(-total // parts)
     return [max(min(size, total - i * size), 0) for i in range(parts)]
 
@@ -140,7 +155,7 @@ def _part_sizes(node: Node, total: int, given: Value) -> list[int]:
 def split(node: Node, x: Tensor, sizes: Value = None) -> tuple[Tensor, ...]:
     """Into parts of these sizes, or as many equal ones as there are outputs; the last may be smaller."""
     axis = axis_of(node, x, 0)
-    return tuple(x.split(_part_sizes(node, int(x.shape[axis]), sizes), axis))
+    return tuple(x.split(_part_sizes(node, x.shape[axis], sizes), axis))
 
 
 def _limits(given: Value, default: list[int] | None = None) -> list[int]:
@@ -158,20 +173,33 @@ def slice_(
     stops = _limits(ends, node.get("ends"))
     chosen = _limits(axes, node.get("axes") or list(range(len(begins))))
     strides = _limits(steps, [1] * len(begins))
+    x = as_tensor(x) if is_symbolic((*begins, *stops)) else x
     parts: list[slice] = [slice(None)] * len(x.shape)
     for axis, start, stop, step in zip(chosen, begins, stops, strides, strict=True):
         at = positive_axis(node, axis, len(x.shape))
-        parts[at] = _python_slice(start, stop, step, int(x.shape[at]))
+        parts[at] = _python_slice(start, stop, step, x.shape[at])
     return x[tuple(parts)]
 
 
 def _python_slice(start: int, stop: int, step: int, size: int) -> slice:
     """Limits brought inside as the standard says: a step back begins at an element, even if `start` is before all."""
+    if is_symbolic((start, stop, size)):
+        return _symbolic_slice(start, stop, step, size)
     begin, end = (number + size if number < 0 else number for number in (start, stop))
     if step > 0:
         return slice(min(max(begin, 0), size), min(max(end, 0), size), step)
     begin, end = min(max(begin, 0), size - 1), min(max(end, -1), size - 1)
     return slice(begin, None if end < 0 else end, step)
+
+
+def _symbolic_slice(start: Any, stop: Any, step: int, size: Any) -> slice:
+    """The same of sizes that depend on variables."""
+    begin, end = (number + size if is_below(number, 0) else number for number in (start, stop))
+    if step > 0:
+        return slice(smaller(larger(begin, 0), size), smaller(larger(end, 0), size), step)
+    if step == -1 and is_same(smaller(begin, size - 1), size - 1) and is_below(larger(end, -1), 0):
+        return slice(None, None, -1)
+    raise Undecided(f"a slice from {start} to {stop} in steps of {step}")
 
 
 @operator("DepthToSpace", since=(1, 11, 13))
@@ -227,7 +255,9 @@ def pad(node: Node, x: Tensor, pads: Value = None, value: Value = None, axes: Va
 
 def _around(x: Tensor, axis: int, before: int, after: int, mode: str) -> Tensor:
     """By reading: any number of elements, also more than there are."""
-    size = int(x.shape[axis])
+    size = x.shape[axis]
+    if is_symbolic((size, before, after)):
+        return _around_symbolic(x, axis, before, after, mode)
     places = numpy.arange(-before, size + after)
     if mode == "replicate":
         places = places.clip(0, size - 1)
@@ -239,14 +269,30 @@ def _around(x: Tensor, axis: int, before: int, after: int, mode: str) -> Tensor:
     return x.index_select(axis, Tensor(places.astype(numpy.int32), device=x.device))
 
 
+def _around_symbolic(x: Tensor, axis: int, before: Any, after: Any, mode: str) -> Tensor:
+    """The same where sizes depend on variables: places are numbers of the device."""
+    size = x.shape[axis]
+    if mode == "reflect" and not (fits(before + 1, size) and fits(after + 1, size)):
+        raise Undecided(f"a reflection of {before} and {after} elements of {size}")
+    places = Tensor.arange(settled(size + before + after), device=x.device, dtype=dtypes.int32) - before
+    last = Tensor(size - 1, device=x.device, dtype=dtypes.int32)
+    if mode == "replicate":
+        places = places.maximum(0).minimum(last)
+    elif mode == "circular":
+        places = places % (last + 1)
+    else:
+        places = last - (last - places.abs()).abs()
+    return x.index_select(axis, places)
+
+
 @operator("CenterCropPad", since=(18,), host=(1,))
 def center_crop_pad(node: Node, x: Tensor, shape: Value) -> Tensor:
     """The middle of each axis, or zeros around it."""
     wanted = host_int_list(shape)
     axes = positive_axes(node, node.get("axes") or range(x.ndim), x.ndim)
     for axis, size in zip(axes, wanted, strict=True):
-        now = int(x.shape[axis])
-        around, cut = [(0, 0)] * x.ndim, [(0, int(n)) for n in x.shape]
+        now = x.shape[axis]
+        around, cut = [(0, 0)] * x.ndim, [(0, n) for n in x.shape]
         if size > now:
             around[axis] = ((size - now) // 2, size - now - (size - now) // 2)
         else:
@@ -261,7 +307,7 @@ def reverse_sequence(node: Node, x: Tensor, lengths: Tensor) -> Tensor:
     """The first elements of each sequence backwards, as many as its length says."""
     batch, time = int(node.get("batch_axis", 1)), int(node.get("time_axis", 0))
     shapes = [[1] * x.ndim, [1] * x.ndim]
-    shapes[0][time], shapes[1][batch] = int(x.shape[time]), int(x.shape[batch])
+    shapes[0][time], shapes[1][batch] = x.shape[time], x.shape[batch]
     step = Tensor.arange(x.shape[time], device=x.device, dtype=dtypes.int64).reshape(shapes[0])
     length = lengths.cast(dtypes.int64).reshape(shapes[1])
     place = (step < length).where(length - 1 - step, step)

@@ -6,6 +6,7 @@ from whit.dtype import dtypes
 from whit.onnx.operators.element_types import dtype_of
 from whit.onnx.operators.registry import Node, Value, axis_of, operator, positive_axes
 from whit.tensor import Tensor
+from whit.tensor.told import told
 
 
 def _of_channels(values: Tensor, x: Tensor) -> Tensor:
@@ -21,7 +22,8 @@ def batch_normalisation(node: Node, x: Tensor, scale: Tensor, bias: Tensor, mean
     training = node.get("training_mode", 0) or (node.version < 14 and node.outputs > 1)
     if not training:
         parts = [_of_channels(part, x) for part in (scale, bias, mean, variance)]
-        return _scaled(x, parts[0], parts[1], parts[2], parts[3], epsilon)
+        result = _scaled(x, parts[0], parts[1], parts[2], parts[3], epsilon)
+        return told("batch_norm", result, x, scale, bias, mean, variance, eps=epsilon)
     axes = tuple(axis for axis in range(x.ndim) if axis != 1)
     wide = x.cast(dtypes.float32) if x.dtype in dtypes.float16s else x
     now_variance, now_mean = wide.var_mean(axes, correction=0)
@@ -42,7 +44,8 @@ def instance_normalisation(node: Node, x: Tensor, scale: Tensor, bias: Tensor) -
     """Each channel of each example by its own mean and variance."""
     axes = tuple(range(2, x.ndim))
     normal = _standardised(x, axes, node.get("epsilon", 1e-5))
-    return normal * _of_channels(scale, x) + _of_channels(bias, x)
+    result = normal * _of_channels(scale, x) + _of_channels(bias, x)
+    return told("instance_norm", result, x, scale, bias, eps=node.get("epsilon", 1e-5))
 
 
 def _standardised(x: Tensor, axes: tuple[int, ...], epsilon: float) -> Tensor:
@@ -59,7 +62,8 @@ def group_normalisation(node: Node, x: Tensor, scale: Tensor, bias: Tensor) -> T
     normal = _standardised(parts, (2,), node.get("epsilon", 1e-5)).cast(x.dtype)
     if node.version < 21 and scale.shape[0] == groups:
         scale, bias = (part.repeat_interleave(channels // groups) for part in (scale, bias))
-    return normal.reshape(x.shape) * _of_channels(scale, x) + _of_channels(bias, x)
+    result = normal.reshape(x.shape) * _of_channels(scale, x) + _of_channels(bias, x)
+    return told("group_norm", result, x, scale, bias, groups=groups, eps=node.get("epsilon", 1e-5))
 
 
 @operator("LayerNormalization", since=(1, 17))
@@ -72,7 +76,9 @@ def layer_normalisation(node: Node, x: Tensor, scale: Tensor, bias: Tensor | Non
     centred = wide - mean
     inverse = (centred.square().mean(axes, True) + node.get("epsilon", 1e-5)).rsqrt()
     normal = (centred * inverse).cast(x.dtype) * scale
-    return (normal if bias is None else normal + bias, mean.cast(stash), inverse.cast(stash))[: node.outputs]
+    result = normal if bias is None else normal + bias
+    result = told("layer_norm", result, x, scale, bias, axes=axes, eps=node.get("epsilon", 1e-5))
+    return (result, mean.cast(stash), inverse.cast(stash))[: node.outputs]
 
 
 @operator("RMSNormalization", since=(23,))
@@ -82,7 +88,7 @@ def rms_normalisation(node: Node, x: Tensor, scale: Tensor) -> Tensor:
     wide = x.cast(dtype_of(int(node.get("stash_type", 1))))
     inverse = (wide.square().mean(axes, True) + node.get("epsilon", 1e-5)).rsqrt()
     result: Tensor = ((wide * inverse).cast(scale.dtype) * scale).cast(scale.dtype)
-    return result
+    return told("rms_norm", result, x, scale, axes=axes, eps=node.get("epsilon", 1e-5))
 
 
 @operator("LpNormalization", since=(1, 22))

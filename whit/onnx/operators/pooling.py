@@ -6,9 +6,13 @@ import math
 from typing import Any
 
 from whit.dtype import dtypes
+from whit.onnx.operators.byte_products import largest
+from whit.onnx.operators.origins import dequantised, origin
 from whit.onnx.operators.registry import Node, Value, host_int_list, operator, unary
 from whit.onnx.operators.windows import Window, per_axis, window_of
+from whit.records import replace
 from whit.tensor import Tensor
+from whit.tensor.told import told
 
 
 def _window(node: Node, x: Tensor) -> Window:
@@ -26,6 +30,9 @@ def max_pool(node: Node, x: Tensor) -> Value:
     ceil, with_places = bool(node.get("ceil_mode", 0)), node.outputs > 1
     count, pads = len(window.kernel), window.pads
     fits = all(max(pair) < reach for pair, reach in zip(pads, window.reach, strict=True))
+    found = origin(x)
+    if found is not None and found.axis is None and fits and x.ndim == 4 and not (ceil or with_places):
+        return dequantised(replace(found, values=largest(window, found.values)))
     source = x
     if not fits:  # windows of padding alone: what is around is smaller than everything
         source, pads = x.pad([(0, 0), (0, 0), *pads], value=_least(x)), ((0, 0),) * count
@@ -44,7 +51,7 @@ def max_pool(node: Node, x: Tensor) -> Value:
 
 def _places_in_all(node: Node, x: Tensor, place: Tensor, space: Any, moved: Window | None) -> Tensor:
     """A position in the (padded) image of a channel -> one in the whole tensor; images by columns if the node says."""
-    steps = [int(n) for n in x.shape[2:]]
+    steps = [*x.shape[2:]]
     digits, rest = [], place
     for size in reversed([int(n) for n in space]):
         digits.append(rest % size)
@@ -58,7 +65,8 @@ def _places_in_all(node: Node, x: Tensor, place: Tensor, space: Any, moved: Wind
         flat = flat * steps[axis] + digits[axis]
     lead = math.prod(x.shape[:2])
     start = Tensor.arange(lead, device=x.device, dtype=dtypes.int64) * math.prod(steps)
-    return flat + start.reshape((*x.shape[:2], *(1,) * len(steps)))
+    result: Tensor = flat + start.reshape((*x.shape[:2], *(1,) * len(steps)))
+    return result
 
 
 @operator("AveragePool", since=(1, 7, 10, 11, 19, 22))
@@ -90,7 +98,7 @@ def _space(x: Tensor) -> tuple[int, ...]:
     return tuple(range(2, x.ndim))
 
 
-unary("GlobalAveragePool", lambda x: x.mean(_space(x), True), (1, 22))
+unary("GlobalAveragePool", lambda x: told("global_average", x.mean(_space(x), True), x), (1, 22))
 unary("GlobalMaxPool", lambda x: x.max(_space(x), True), (1, 22))
 
 
@@ -112,7 +120,7 @@ def max_unpool(node: Node, x: Tensor, indices: Tensor, shape: Value = None) -> T
         (int(n) - 1) * step - sum(pair) + k
         for n, step, pair, k in zip(x.shape[2:], strides, window.pads, kernel, strict=True)
     ]
-    sizes = [int(n) for n in x.shape[:2]] + natural
+    sizes = [*x.shape[:2], *natural]
     wanted = host_int_list(shape) if shape is not None else sizes
     flat = Tensor.zeros(math.prod(sizes), dtype=x.dtype, device=x.device)
     places = indices.cast(dtypes.int64).reshape((x.numel(),))

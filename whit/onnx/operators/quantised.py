@@ -6,22 +6,24 @@ bytes are sums of int32 from the bytes themselves, which kernels do four at a ti
 
 from __future__ import annotations
 
-import itertools
 import math
-from typing import Final
+from typing import Any, Final
 
 import numpy
 
 from whit.dtype import DType, dtypes
+from whit.onnx.operators.byte_products import Zero, channels_last, convolved, integer_product
 from whit.onnx.operators.casts import to_type
 from whit.onnx.operators.convolution import convolve
 from whit.onnx.operators.element_types import FLOAT4E2M1, ElementType, dtype_of, element_type, element_type_of
-from whit.onnx.operators.registry import Node, Value, as_tensor, operator, positive_axis
-from whit.onnx.operators.windows import Window, window_of
+from whit.onnx.operators.origins import BYTES, Bytes, is_of_bytes, note, origin
+from whit.onnx.operators.registry import Node, Value, operator, positive_axis
+from whit.onnx.operators.windows import window_of
+from whit.onnx.values import lifted
 from whit.tensor import Tensor
 
 EXACT_IN_FLOATS: Final = 1 << 24  # sums of whole numbers below this have no error in float32
-MANY_PRODUCTS: Final = 1024  # in one sum, from which on windows are laid out
+FIRST_NARROW: Final = 17  # of the numbers of types: integers of fewer than eight bits, and small floats, come after
 _VERSIONS: Final = (10, 13, 19, 21, 23, 24, 25)
 
 
@@ -44,7 +46,9 @@ def rounded(x: Tensor, zero: Tensor | None, kind: ElementType) -> Tensor:
     whole = x.round()
     if zero is not None:
         whole = whole + zero.cast(x.dtype)
-    return whole.clip(kind.least, kind.most).cast(dtype_of(kind.number))
+    if kind.bits:
+        whole = whole.clip(kind.least, kind.most)
+    return whole.cast(dtype_of(kind.number))  # saturates
 
 
 def _kind_of_result(node: Node, zero: Tensor | None) -> ElementType:
@@ -56,18 +60,43 @@ def _kind_of_result(node: Node, zero: Tensor | None) -> ElementType:
     return element_type_of(zero.dtype, node.type_of(2))
 
 
-@operator("QuantizeLinear", since=_VERSIONS)
-def quantize_linear(node: Node, x: Tensor, scale: Tensor, zero: Tensor | None = None) -> Tensor:
-    """saturate(round(x / scale) + zero)."""
-    kind = _kind_of_result(node, zero)
+def zero_of(zero: Value, like: Tensor) -> Zero:
+    """A zero point as a number where the host knows that it is one, None where it is 0, else as a tensor."""
+    if isinstance(zero, numpy.ndarray | numpy.generic) and zero.size and (zero == zero.reshape(-1)[0]).all():
+        return int(zero.reshape(-1)[0]) or None
+    found: Tensor | None = lifted(zero, like.device)
+    return found
+
+
+def _numbers(scale: Value, zero: Value) -> tuple[float, int] | None:
+    """A scale and a zero point, if the host knows both and each is one number."""
+    is_one = isinstance(scale, numpy.ndarray) and scale.size == 1
+    if not is_one or not (zero is None or (isinstance(zero, numpy.ndarray) and zero.size == 1)):
+        return None
+    return scale.item(), 0 if zero is None else zero.item()
+
+
+@operator("QuantizeLinear", since=_VERSIONS, host=(1, 2))
+def quantize_linear(node: Node, x: Tensor, scale: Value, zero: Value = None) -> Tensor:
+    """saturate(round(x / scale) + zero). An image is kept with its channels last.
+
+    Floats that are made of bytes are multiplied by 1 / scale, as the factor of QLinearConv is.
+    """
+    numbers, source = _numbers(scale, zero), origin(x)
+    scale, moved = lifted(scale, x.device), lifted(zero, x.device)
+    kind = _kind_of_result(node, moved)
+    is_whole = source is not None and kind.dtype is source.values.dtype and kind.number < FIRST_NARROW
+    if source is not None and is_whole and numbers is not None and numbers == source.numbers:
+        return source.values  # they have not been anything else
     precision = int(node.get("precision", 0))
     dtype = dtype_of(precision) if precision else _precision(x, scale)
-    quotient = x.cast(dtype) / spread(node, scale, x).cast(dtype)
-    moved = None if zero is None else spread(node, zero, x)
+    divisor = spread(node, scale, x).cast(dtype)
+    quotient = x.cast(dtype) * (1 / divisor) if is_of_bytes(x) and scale.numel() == 1 else x.cast(dtype) / divisor
+    moved = None if moved is None else spread(node, moved, x)
     if kind.number == FLOAT4E2M1 or dtype_of(kind.number).is_float:
         quotient = quotient if moved is None else quotient + moved.cast(dtype)
         return to_type(quotient, kind.number, bool(node.get("saturate", 1)))
-    return rounded(quotient, moved, kind)
+    return channels_last(rounded(quotient, moved, kind))
 
 
 def _precision(x: Tensor, scale: Tensor) -> DType:
@@ -76,11 +105,24 @@ def _precision(x: Tensor, scale: Tensor) -> DType:
     return scale.dtype if scale.dtype.is_float and scale.dtype not in dtypes.fp8s else dtypes.float32
 
 
-@operator("DequantizeLinear", since=_VERSIONS)
-def dequantize_linear(node: Node, x: Tensor, scale: Tensor, zero: Tensor | None = None) -> Tensor:
-    """(x - zero) * scale."""
+@operator("DequantizeLinear", since=_VERSIONS, host=(1, 2))
+def dequantize_linear(node: Node, x: Tensor, scale: Value, zero: Value = None) -> Tensor:
+    """(x - zero) * scale. What the floats stand for is remembered."""
+    numbers, known = _numbers(scale, zero), zero_of(zero, x)
+    scale, zero = lifted(scale, x.device), lifted(zero, x.device)
     number = int(node.get("output_dtype", 0))
-    dtype = dtype_of(number) if number else scale.dtype
+    result = _dequantised(node, x, scale, zero, dtype_of(number) if number else scale.dtype)
+    if x.dtype not in BYTES or result.dtype is not dtypes.float32 or node.type_of(0) >= FIRST_NARROW:
+        return result
+    if scale.numel() == 1:
+        return note(result, Bytes(x, scale.reshape(()), known, None, numbers))
+    axis = positive_axis(node, int(node.get("axis", 1)), x.ndim)
+    if scale.shape != (x.shape[axis],):
+        return result
+    return note(result, Bytes(x, scale, known, axis))
+
+
+def _dequantised(node: Node, x: Tensor, scale: Tensor, zero: Tensor | None, dtype: DType) -> Tensor:
     if zero is None:
         return x.cast(dtype) * spread(node, scale, x).cast(dtype)
     moved = spread(node, zero, x)
@@ -93,6 +135,7 @@ def dequantize_linear(node: Node, x: Tensor, scale: Tensor, zero: Tensor | None 
 @operator("DynamicQuantizeLinear", since=(11,))
 def dynamic_quantize_linear(node: Node, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Bytes, with the scale and zero point that suit the range of the tensor and 0."""
+    x = channels_last(x).contiguous()  # three kernels read it
     low, high = x.min().minimum(0), x.max().maximum(0)
     scale = (high - low) / 255
     scale = (scale == 0).where(1.0, scale)
@@ -100,117 +143,38 @@ def dynamic_quantize_linear(node: Node, x: Tensor) -> tuple[Tensor, Tensor, Tens
     return (x / scale).round().add(zero).clip(0, 255).cast(dtypes.uint8), scale, zero.cast(dtypes.uint8)
 
 
-def signed(weight: Tensor, zero: Value) -> tuple[Tensor, Tensor | None]:
-    """Weights of bytes and their zero point, signed and without it where the host knows that it stands for nothing."""
-    if isinstance(zero, numpy.ndarray) and weight.dtype in (dtypes.int8, dtypes.uint8):
-        middle = 128 if weight.dtype is dtypes.uint8 else 0
-        if (zero == middle).all():
-            return ((weight ^ 128).bitcast(dtypes.int8) if middle else weight), None
-    return weight, as_tensor(zero, weight.device)
-
-
-def row_zero(zero: Tensor | None) -> Tensor | None:
-    """The zero point of the left of a product: one for all, or one for each row."""
-    if zero is None:
-        return None
-    wide = zero.cast(dtypes.int32)
-    if zero.numel() == 1:
-        return wide.reshape(())
-    return wide.unsqueeze(-1) if zero.ndim == 1 else wide
-
-
-def column_zero(zero: Tensor | None) -> Tensor | None:
-    """The zero point of the right of a product: one for all, or one for each column."""
-    if zero is None:
-        return None
-    return zero.cast(dtypes.int32).reshape(()) if zero.numel() == 1 else zero.cast(dtypes.int32)
-
-
-def integer_product(a: Tensor, b: Tensor, a_zero: Tensor | None, b_zero: Tensor | None) -> Tensor:
-    """(a - a_zero) @ (b - b_zero) in int32, from sums of products of the bytes themselves."""
-    left, right = row_zero(a_zero), column_zero(b_zero)
-    if a.ndim < 2 or b.ndim < 2:
-        return _plain_product(a.cast(dtypes.int32), b.cast(dtypes.int32), left, right)
-    if b.dtype is dtypes.uint8:  # instructions multiply by signed bytes: 6.5 -> 1.4 ms for 512 x 768 x 768
-        b, right = (b ^ 128).bitcast(dtypes.int8), (0 if right is None else right) - Tensor(128, device=b.device)
-    wide_a, wide_b = a.cast(dtypes.int32), b.cast(dtypes.int32)
-    total = wide_a @ wide_b
-    if left is not None:
-        total = total - left * wide_b.sum(-2, True)
-    if right is not None:
-        total = total - wide_a.sum(-1, True) * right
-        if left is not None:
-            total = total + left * right * int(a.shape[-1])
-    return total.cast(dtypes.int32)
-
-
-def _plain_product(a: Tensor, b: Tensor, a_zero: Tensor | None, b_zero: Tensor | None) -> Tensor:
-    left = a if a_zero is None else a - a_zero
-    return (left @ (b if b_zero is None else b - b_zero)).cast(dtypes.int32)
-
-
 @operator("MatMulInteger", since=(10,), host=(3,))
 def matmul_integer(node: Node, a: Tensor, b: Tensor, a_zero: Tensor | None = None, b_zero: Value = None) -> Tensor:
     """A product of bytes in int32."""
-    return integer_product(a, *right_operand(b, a_zero, b_zero))
-
-
-def right_operand(b: Tensor, a_zero: Tensor | None, b_zero: Value) -> tuple[Tensor, Tensor | None, Tensor | None]:
-    """The rest of what `integer_product` takes."""
-    b, zero = signed(b, b_zero)
-    return b, a_zero, zero
+    return integer_product(a, b, a_zero, zero_of(b_zero, b))
 
 
 def integer_convolution(
-    node: Node, x: Tensor, weight: Tensor, x_zero: Tensor | None, w_zero: Tensor | None, is_exact: bool = True
+    node: Node, x: Tensor, weight: Tensor, x_zero: Zero, w_zero: Zero, is_exact: bool = True
 ) -> Tensor:
-    """A convolution of bytes; what is padded counts as zero. In int32, or in floats where sums fit or may be rounded.
-
-    Windows of one pixel are a product of bytes, larger ones of many channels too, once they are laid out side by side;
-    the others are faster in floats. Milliseconds, floats -> bytes: 256 channels, 28 x 28, 1 x 1: 1.0 -> 0.3; 256
-    channels, 14 x 14, 3 x 3: 1.6 -> 0.9; 64 channels, 56 x 56, 3 x 3: 0.9 -> 2.4.
-    """
-    window = window_of(node, x.shape[2:], weight.shape[2:])
+    """A convolution of bytes; what is padded counts as zero. In int32, or in floats if sums fit or may be rounded."""
+    found = convolved(window_of(node, x.shape[2:], weight.shape[2:]), x, weight, x_zero, w_zero)
+    if found is not None:
+        return found
     inner = math.prod(weight.shape[1:])
-    is_plain = int(node.get("group", 1)) == 1 and x.ndim == 4 and w_zero is None and weight.dtype is dtypes.int8
-    if is_plain and (inner >= MANY_PRODUCTS or set(window.kernel) == {1}):
-        return _by_columns(window, x, weight, x_zero)
     kind = dtypes.float32 if not is_exact or inner * 255 * 255 < EXACT_IN_FLOATS else dtypes.int32
     wide, kernels = x.cast(kind), weight.cast(kind)
-    if x_zero is not None:
-        wide = wide - x_zero.cast(kind).reshape((1,) * x.ndim)
-    if w_zero is not None:
-        kernels = kernels - w_zero.cast(kind).reshape((-1, *(1,) * (weight.ndim - 1)))
+    wide = wide if x_zero is None else wide - _as_kind(x_zero, kind, 1)
+    kernels = kernels if w_zero is None else kernels - _as_kind(w_zero, kind, weight.ndim)
     return convolve(node, wide, kernels)
 
 
-def _by_columns(window: Window, x: Tensor, weight: Tensor, x_zero: Tensor | None) -> Tensor:
-    """Windows side by side, (positions, kernel * in) @ (kernel * in, out); padded with what stands for zero."""
-    image = x.permute((0, 2, 3, 1))
-    pads = [(0, 0), *window.pads, (0, 0)]
-    if any(before or after for before, after in pads):
-        inside = Tensor.ones(1, *image.shape[1:3], 1, dtype=dtypes.bool, device=x.device).pad(pads)
-        image = inside.where(image.pad(pads), 0 if x_zero is None else x_zero.reshape(()))
-    sizes = [(int(n) - r) // s + 1 for n, r, s in zip(image.shape[1:3], window.reach, window.strides, strict=True)]
-    parts = []
-    for taps in itertools.product(*map(range, window.kernel)):
-        rows, columns = (
-            slice(k * d, k * d + (o - 1) * s + 1, s)
-            for k, d, s, o in zip(taps, window.dilations, window.strides, sizes, strict=True)
-        )
-        parts.append(image[:, rows, columns])
-    batch, outputs, inner = int(x.shape[0]), int(weight.shape[0]), math.prod(weight.shape[1:])
-    laid = parts[0] if len(parts) == 1 else parts[0].stack(*parts[1:], dim=3)
-    kernels = weight.permute((2, 3, 1, 0)).reshape((inner, outputs))
-    total = integer_product(laid.reshape((batch * math.prod(sizes), inner)), kernels, x_zero, None)
-    return total.reshape((batch, *sizes, outputs)).permute((0, 3, 1, 2))
+def _as_kind(zero: Tensor | int, kind: DType, ndim: int) -> Any:
+    """A zero point beside a tensor whose first axis it may be for."""
+    if not isinstance(zero, Tensor):
+        return zero
+    return zero.cast(kind).reshape(() if zero.numel() == 1 else (-1, *(1,) * (ndim - 1)))
 
 
-@operator("ConvInteger", since=(10,), host=(3,))
-def conv_integer(node: Node, x: Tensor, weight: Tensor, x_zero: Tensor | None = None, w_zero: Value = None) -> Tensor:
+@operator("ConvInteger", since=(10,), host=(2, 3))
+def conv_integer(node: Node, x: Tensor, weight: Tensor, x_zero: Value = None, w_zero: Value = None) -> Tensor:
     """A convolution of bytes in int32."""
-    weight, zero = signed(weight, w_zero)
-    return integer_convolution(node, x, weight, x_zero, zero).cast(dtypes.int32)
+    return integer_convolution(node, x, weight, zero_of(x_zero, x), zero_of(w_zero, weight)).cast(dtypes.int32)
 
 
 @operator("QLinearMatMul", since=(10, 21), host=(5,))
@@ -226,7 +190,7 @@ def qlinear_matmul(
     y_zero: Tensor,
 ) -> Tensor:
     """A product of bytes, quantised again."""
-    total = integer_product(a, *right_operand(b, a_zero, b_zero)).cast(dtypes.float32)
+    total = integer_product(a, b, a_zero, zero_of(b_zero, b)).cast(dtypes.float32)
     left = a_scale.unsqueeze(-1) if a_scale.ndim == 1 and a_scale.numel() > 1 else a_scale
     factor = _factor(left, b_scale, y_scale)
     return rounded(total * factor, y_zero, element_type_of(y_zero.dtype))
@@ -238,12 +202,12 @@ def _factor(left: Tensor, right: Tensor, result: Tensor) -> Tensor:
     return flat[0] * flat[1] / flat[2]
 
 
-@operator("QLinearConv", since=(10,), host=(5,))
+@operator("QLinearConv", since=(10,), host=(2, 5))
 def qlinear_conv(
     node: Node,
     x: Tensor,
     x_scale: Tensor,
-    x_zero: Tensor,
+    x_zero: Value,
     weight: Tensor,
     w_scale: Tensor,
     w_zero: Value,
@@ -252,14 +216,10 @@ def qlinear_conv(
     bias: Tensor | None = None,
 ) -> Tensor:
     """A convolution of bytes, quantised again."""
-    weight, zero = signed(weight, w_zero)
-    total = integer_convolution(node, x, weight, x_zero, zero, is_exact=False)
+    total = integer_convolution(node, x, weight, zero_of(x_zero, x), zero_of(w_zero, weight), is_exact=False)
     around = (1, -1, *(1,) * (x.ndim - 2))
     if bias is not None:
-        total = total + bias.cast(total.dtype).reshape(around)
+        total = total.cast(dtypes.int32) + bias.cast(dtypes.int32).reshape(around)
     scales = w_scale.reshape(around) if w_scale.numel() > 1 else w_scale
-    return rounded(
-        total.cast(dtypes.float32) * _factor(x_scale, scales, y_scale),
-        y_zero.reshape(()),
-        element_type_of(y_zero.dtype),
-    )
+    moved = total.cast(dtypes.float32) * _factor(x_scale, scales, y_scale)
+    return channels_last(rounded(moved, y_zero.reshape(()), element_type_of(y_zero.dtype)))

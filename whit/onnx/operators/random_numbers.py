@@ -13,7 +13,7 @@ from whit.onnx.operators.registry import Node, Value, host_array, operator
 from whit.tensor import Tensor
 
 Array = numpy.ndarray[Any, Any]
-Draw = Callable[[numpy.random.RandomState, tuple[int, ...]], Array]
+Draw = Callable[["numpy.random.RandomState", tuple[int, ...]], Array]
 
 
 def _drawn(node: Node, shape: Sequence[int], draw: Draw, own: Callable[..., Tensor], device: str | None) -> Tensor:

@@ -13,9 +13,14 @@ from typing import Final
 from whit.dtype import dtypes
 from whit.errors import NotSupportedError
 from whit.onnx.operators.registry import Node, Value, operator
+from whit.onnx.sizes import is_same
 from whit.records import dataclass
 from whit.tensor import Tensor
 from whit.tensor.control.loops import scan_pure
+
+# With fewer rows a step is products of a matrix by vectors. Along lines of columns gates are vectors too: 10.5 -> 3.9
+# us a step, of a GRU of 2 x 112. The products of an LSTM are kept for two results, so they have no gates in them.
+LEAST_ROWS: Final = 8
 
 
 @dataclass(frozen=True)
@@ -64,6 +69,7 @@ class Step:
     hidden: int
     reset_after: bool  # of a GRU: the reset gate works on the product (linear_before_reset)
     coupled: bool  # of an LSTM: the forget gate is 1 - the input gate (input_forget)
+    is_turned: bool = False  # the weight of the state is (directions, hidden, gates * hidden)
     rounds: bool = False  # of an LSTM: the state is rounded to 256 steps of its range, as a product of bytes wants it
 
     def __call__(
@@ -86,6 +92,10 @@ class Step:
         """What a call of it is named in a recording."""
         return self.cell
 
+    def lines(self, weight: Tensor) -> Tensor:
+        """The weight of the state as a product wants it."""
+        return weight if self.is_turned else weight.transpose(1, 2)
+
     def bounded(self, x: Tensor) -> Tensor:
         """Between -clip and clip, if there is one."""
         return x.clip(-self.clip, self.clip) if self.clip else x
@@ -101,7 +111,7 @@ def in_bytes(x: Tensor, axes: tuple[int, ...]) -> Tensor:
 
 
 def _rnn(step: Step, inputs: Tensor, states: list[Tensor], weight: Tensor, *_: Tensor | None) -> list[Tensor]:
-    return [step.activations[0](step.bounded(inputs + states[0] @ weight.transpose(1, 2)))]
+    return [step.activations[0](step.bounded(inputs + states[0] @ step.lines(weight)))]
 
 
 def _gru(
@@ -109,10 +119,11 @@ def _gru(
 ) -> list[Tensor]:
     (h,), size = states, step.hidden
     gate, change = step.activations
-    both = h @ weight[:, : 2 * size].transpose(1, 2)
+    lines = step.lines(weight)
+    both = h @ lines[..., : 2 * size]
     update = gate(step.bounded(inputs[..., :size] + both[..., :size]))
     reset = gate(step.bounded(inputs[..., size : 2 * size] + both[..., size:]))
-    last = weight[:, 2 * size :].transpose(1, 2)
+    last = lines[..., 2 * size :]
     if step.reset_after:
         after = h @ last
         inner = reset * (after if bias is None else after + bias)
@@ -133,7 +144,7 @@ def _lstm(
     (h, c), size = states, step.hidden
     gate, change, give = step.activations
     before = in_bytes(h, (1, 2)) if step.rounds else h
-    take, out, forget, new = (inputs + before @ weight.transpose(1, 2)).split(size, dim=2)
+    take, out, forget, new = (inputs + before @ step.lines(weight)).split(size, dim=2)
     if peepholes is not None:
         seen = peepholes.split(size, dim=2)
         take, forget = take + seen[0] * c, forget + seen[2] * c
@@ -183,11 +194,12 @@ class Layer:
 
 
 def _projected(step: Step, layer: Layer, x: Tensor) -> tuple[Tensor, Tensor | None]:
-    """(time, directions, batch, gates * hidden): what the weights of the input make of it; and a bias for later."""
+    """What each direction reads, (time, directions, batch, size), by the weights of the input: (time, directions,
+    batch, gates * hidden); and a bias for later."""
     directions, gates, size = (int(n) for n in layer.w.shape)
-    time, batch, _ = x.shape
-    rows = x.reshape((time * batch, size)) @ layer.w.reshape((directions * gates, size)).transpose(0, 1)
-    projected = rows.reshape((time, batch, directions, gates)).permute((0, 2, 1, 3))
+    time, _, batch, _ = x.shape
+    rows = x.transpose(0, 1).reshape((directions, time * batch, size)) @ layer.w.transpose(1, 2)
+    projected = rows.reshape((directions, time, batch, gates)).transpose(0, 1)
     if layer.b is None:
         return projected, None
     before, after = layer.b.unsqueeze(1).split(gates, dim=2)
@@ -217,19 +229,24 @@ def _run(step: Step, layer: Layer, x: Tensor, states: list[Tensor], backwards: b
 
     `backwards`: one direction, from the end on. Of two the second one is.
     """
-    if not int(x.shape[0]):
+    if is_same(x.shape[0], 0):
         return Tensor.zeros(0, *states[0].shape, dtype=x.dtype, device=x.device), states
-    projected, late = _projected(step, layer, x)
     lengths, both = layer.lengths, int(layer.w.shape[0]) == 2
-    turn = _second_turned if both else _turned
     turns = both or (backwards and lengths is not None)
-    parts = [turn(projected, lengths) if turns else projected]
+    read = x.unsqueeze(1)
+    if turns:  # each direction reads what it needs next, so that all go the same way
+        read = read.cat(_turned(read, lengths), dim=1) if both else _turned(read, lengths)
+    projected, late = _projected(step, layer, read)
+    parts = [projected]
     if lengths is not None:
         time = Tensor.arange(x.shape[0], device=x.device, dtype=dtypes.int64).reshape((-1, 1, 1, 1))
         parts.append(time < lengths.cast(dtypes.int64).reshape((1, 1, -1, 1)))
     peepholes = None if layer.p is None else layer.p.unsqueeze(1)
-    last, (outputs,) = scan_pure(step, parts, states, (layer.r, late, peepholes), backwards and not turns)
-    return turn(outputs, lengths) if turns else outputs, last
+    weight = layer.r.transpose(1, 2).contiguous() if step.is_turned else layer.r  # a captured model keeps it
+    last, (outputs,) = scan_pure(step, parts, states, (weight, late, peepholes), backwards and not turns)
+    if both:
+        return _second_turned(outputs, lengths), last
+    return _turned(outputs, lengths) if turns else outputs, last
 
 
 def _recur(node: Node, x: Tensor, layer: Layer, first: Sequence[Tensor | None]) -> tuple[Value, ...]:
@@ -249,6 +266,7 @@ def _recur(node: Node, x: Tensor, layer: Layer, first: Sequence[Tensor | None]) 
             hidden,
             bool(node.get("linear_before_reset", 0)),
             bool(node.get("input_forget", 0)),
+            node.op_type != "LSTM" and int(x.shape[1]) < LEAST_ROWS,
             is_rounded,
         )
         for each in activations

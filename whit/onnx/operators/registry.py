@@ -19,6 +19,7 @@ from typing import Any, Final
 import numpy
 
 from whit.errors import ArgumentError, NotSupportedError, nearest
+from whit.onnx.sizes import Sizes, as_size
 from whit.records import dataclass, field
 from whit.tensor import Tensor
 
@@ -121,23 +122,25 @@ def as_tensor(value: Value, device: str | None = None) -> Value:
     """An array of numbers -> a tensor; anything else as it is."""
     if isinstance(value, numpy.ndarray | numpy.generic) and value.dtype.kind in "biuf":
         return Tensor(numpy.ascontiguousarray(value).reshape(value.shape), device=device)
-    return value
+    return value.tensor(device) if isinstance(value, Sizes) else value
 
 
 def host_array(value: Value) -> numpy.ndarray[Any, Any]:
     """A value as an array. A tensor is read, so that nothing that depends on it can be captured."""
     if isinstance(value, Tensor):
         return numpy.asarray(value.numpy())
+    if isinstance(value, Sizes):
+        return value.array
     if value is None:
         raise ArgumentError("onnx: an input is left out", fix="This operator needs it: the model is wrong.")
     return numpy.asarray(value)
 
 
 def host_int_list(value: Value) -> list[int]:
-    """A shape, axes, pads: the numbers of a value of any rank."""
+    """A shape, axes, pads: the numbers of a value of any rank. In a program for many sizes some may be nodes."""
     if isinstance(value, int):
         return [value]
-    return [int(number) for number in host_array(value).reshape(-1).tolist()]
+    return [as_size(number) for number in host_array(value).reshape(-1).tolist()]
 
 
 def host_float_list(value: Value) -> list[float]:

@@ -12,11 +12,16 @@ from typing import Any, Final
 import numpy
 
 from whit.dtype import dtypes
+from whit.errors import ArgumentError
+from whit.ir.sizes import settled
 from whit.onnx.operators.registry import Node, Value, host_float_list, host_int_list, operator, positive_axes
+from whit.onnx.sizes import Undecided, is_symbolic
 from whit.records import dataclass
 from whit.tensor import Tensor
 
 Array = numpy.ndarray[Any, Any]
+MOST_TIMES: Final = 65  # by which an axis of symbolic size grows
+MOST_SIZE: Final = 1 << 28  # of an axis: the positions of each are worked out on the host
 MOST_TAPS: Final = 8  # more positions than that are a product with a matrix
 
 
@@ -144,6 +149,13 @@ def _axes(node: Node, space: list[int], roi: Value, scales: list[float], sizes: 
     else:
         wanted = [n * (e - b) * s for n, b, e, s in zip(space, begins, ends, scales, strict=True)]
         outputs = [math.floor(n) for n in wanted]
+    are_scales = sizes is not None or all(0 < scale < math.inf for scale in scales)
+    if not are_scales or any(not 0 <= size <= MOST_SIZE for size in outputs):
+        raise ArgumentError(
+            f"onnx: {node} makes {space} as large as {outputs}",
+            f"by the scales {scales}",
+            f"Scales are above 0, and sizes from 0 to {MOST_SIZE}: the model is wrong, or an input is.",
+        )
     rows = zip(space, outputs, scales, wanted, begins, ends, strict=True)
     return [Axis(n, o, s, w, b, e) for n, o, s, w, b, e in rows]
 
@@ -153,9 +165,65 @@ def resize(node: Node, x: Tensor, roi: Value = None, scales: Value = None, sizes
     """Each axis read between its positions."""
     chosen = positive_axes(node, node.get("axes") or range(x.ndim), x.ndim)
     factors = [] if scales is None else host_float_list(scales)
-    return _resize(
-        node, x, chosen, _axes(node, [int(x.shape[a]) for a in chosen], roi, factors, sizes if not factors else None)
-    )
+    wanted = None if sizes is None or factors else host_int_list(sizes)
+    if is_symbolic((*x.shape, *(wanted or ()))):
+        return _resize_symbolic(node, x, chosen, factors, wanted)
+    return _resize(node, x, chosen, _axes(node, [x.shape[a] for a in chosen], roi, factors, wanted))
+
+
+def _resize_symbolic(
+    node: Node, x: Tensor, chosen: tuple[int, ...], factors: list[float], wanted: list[Any] | None
+) -> Tensor:
+    """The same where some sizes depend on variables: these grow by whole numbers."""
+    how = node.get("coordinate_transformation_mode", "half_pixel")
+    if how in ("align_corners", "tf_crop_and_resize") or node.get("exclude_outside", 0):
+        raise Undecided(f"where {node} reads: that depends on all of an axis")
+    for number, at in enumerate(chosen):
+        size = x.shape[at]
+        new = wanted[number] if wanted is not None else None
+        if is_symbolic((size, new)):
+            x = _repeated(node, x, at, _times(size, new) if wanted is not None else factors[number])
+        else:
+            asked: dict[str, Any] = {"scales": factors[number : number + 1], "sizes": None if wanted is None else [new]}
+            x = _resize(node, x, (at,), _axes(node, [size], None, **asked))
+    return x
+
+
+def _times(old: Any, new: Any) -> float:
+    """How many times as large a size is."""
+    return next((n for n in range(1, MOST_TIMES) if settled(new - old * n) == 0), 0)
+
+
+def _repeated(node: Node, x: Tensor, at: int, times: float) -> Tensor:
+    """An axis some whole number of times as long. What the new positions around one old position read, and with which
+    weights, is the same for all old ones."""
+    if times != int(times) or times < 1:
+        raise Undecided(f"{times} times {x.shape[at]}")
+    scale, size = int(times), x.shape[at]
+    if scale == 1:
+        return x
+    length = 4 * MOST_TAPS  # of an axis in whose middle nothing is outside
+    axis = Axis(length, length * scale, times, length * times, 0.0, 1.0)
+    positions, weights = _taps(node, axis, _coordinates(axis, node.get("coordinate_transformation_mode", "half_pixel")))
+    middle = slice(length // 2 * scale, (length // 2 + 1) * scale)
+    shape, spread = (*x.shape[: at + 1], scale, *x.shape[at + 1 :]), [1] * (x.ndim + 1)
+    spread[at + 1] = scale
+    parts = []
+    for moved, weight in zip((positions[middle] - length // 2).T, weights[middle].T, strict=True):
+        read = _moved(x, at, moved).reshape(shape) if moved.any() else x.unsqueeze(at + 1).expand(shape)
+        factor = Tensor(weight.copy(), device=x.device).cast(x.dtype).reshape(spread)
+        parts.append(read if (weight == 1).all() else read * factor)
+    total: Tensor = functools.reduce(lambda a, b: a + b, parts)
+    return total.reshape((*x.shape[:at], size * scale, *x.shape[at + 1 :]))
+
+
+def _moved(x: Tensor, at: int, offsets: Array) -> Tensor:
+    """What lies beside each position of an axis, at these distances; at the ends the last one again."""
+    size = x.shape[at]
+    rows = Tensor.arange(size, device=x.device, dtype=dtypes.int32).reshape((size, 1))
+    last = Tensor(size - 1, device=x.device, dtype=dtypes.int32)
+    places = rows + Tensor(offsets.astype(numpy.int32), device=x.device).reshape((1, len(offsets)))
+    return x.index_select(at, places.maximum(0).minimum(last).reshape((size * len(offsets),)))
 
 
 def _resize(node: Node, x: Tensor, chosen: tuple[int, ...], axes: list[Axis]) -> Tensor:

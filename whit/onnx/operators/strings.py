@@ -8,11 +8,12 @@ from typing import Any, Final
 
 import numpy
 
-from whit.errors import ArgumentError
+from whit.errors import ArgumentError, NotSupportedError
 from whit.onnx.operators.registry import ALL, Node, Value, as_tensor, host_array, operator
 from whit.tensor import Tensor
 
 Array = numpy.ndarray[Any, Any]
+MOST_LETTERS: Final = 1 << 26  # of one value; a few nodes that double a text would fill any memory
 
 
 def text_array(texts: Any, shape: tuple[int, ...]) -> Array:
@@ -26,6 +27,13 @@ def text_array(texts: Any, shape: tuple[int, ...]) -> Array:
 def string_concat(node: Node, a: Value, b: Value) -> Value:
     """Element by element, with broadcasting."""
     left, right = numpy.broadcast_arrays(a, b)
+    letters = sum(len(str(text)) for side in (left, right) for text in side.reshape(-1))
+    if letters > MOST_LETTERS:
+        raise NotSupportedError(
+            f"{node}: the texts together have {letters:,} letters",
+            f"a value has {MOST_LETTERS:,} at most",
+            "Join fewer.",
+        )
     pairs = zip(left.reshape(-1), right.reshape(-1), strict=True)
     return text_array([str(x) + str(y) for x, y in pairs], left.shape)
 

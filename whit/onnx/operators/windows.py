@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from whit.ir.sizes import larger, settled
 from whit.onnx.operators.registry import Node
 from whit.records import dataclass
 
@@ -53,6 +54,6 @@ def window_of(node: Node, space: Sequence[int], kernel: Sequence[int]) -> Window
     pairs = [(0, 0)] * count
     if how != "VALID":
         for i, (n, k, step, gap) in enumerate(zip(space, kernel, strides, dilations, strict=True)):
-            total = max((-(-int(n) // step) - 1) * step + gap * (k - 1) + 1 - int(n), 0)
+            total = larger(settled((-(-n // step) - 1) * step + gap * (k - 1) + 1 - n), 0)
             pairs[i] = (total // 2, total - total // 2) if how == "SAME_UPPER" else (total - total // 2, total // 2)
     return Window(tuple(kernel), strides, dilations, tuple(pairs))

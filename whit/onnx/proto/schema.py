@@ -54,15 +54,18 @@ def parse(wire: Wire, span: Span, message: Message, depth: int = 0) -> Any:
             "its parts are nested too deeply", f"more than {MOST_DEPTH} levels", "No program writes such a file."
         )
     values: dict[str, Any] = {}
+    in_parts: set[str] = set()
     known = message.fields
     for number, value in wire.fields(span):
         field = known.get(number)
         if field is not None:
             field.put(values, field.decode(wire, value, depth))
-    for field in known.values():
-        if field.kind == "parts" and field.name in values:
-            values[field.name] = _joined(values[field.name])
-    return message.record(**{name: tuple(v) if type(v) is list else v for name, v in values.items()})
+            if field.kind == "parts":
+                in_parts.add(field.name)
+    for name, found in values.items():
+        if type(found) is list:
+            values[name] = _joined(found) if name in in_parts else tuple(found)
+    return message.record(**values)
 
 
 def _joined(parts: list[Any]) -> Any:

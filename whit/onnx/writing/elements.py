@@ -59,6 +59,12 @@ OF_BITS: Final[dict[Op, str]] = {
     ops.NOT: "BitwiseNot",
 }
 
+CHOSEN_IN: Final = {  # dtypes that onnxruntime has no Where for, and wider ones
+    **dict.fromkeys((dtypes.int8, dtypes.int16, dtypes.uint16), dtypes.int32),
+    **dict.fromkeys((dtypes.float16, dtypes.bfloat16), dtypes.float32),
+    dtypes.uint32: dtypes.int64,
+}
+
 
 def write_element(to: Translator, node: UOp, names: tuple[str, ...]) -> str | None:
     """The value of an elementwise op; None if ONNX has nothing for it."""
@@ -114,10 +120,18 @@ def _ne(to: Translator, node: UOp, names: tuple[str, ...]) -> str:
 
 
 def _where(to: Translator, node: UOp, names: tuple[str, ...]) -> str:
-    if node.dtype is not dtypes.bool:
-        return to.sheet.add("Where", *names)
-    add, (condition, yes, no) = to.sheet.add, names
-    return add("Or", add("And", condition, yes), add("And", add("Not", condition), no))
+    return choose(to, node, *names)
+
+
+def choose(to: Translator, node: UOp, condition: str, yes: str, no: str) -> str:
+    """One value or the other, of the dtype of a node."""
+    add, wide = to.sheet.add, CHOSEN_IN.get(node.dtype)
+    if node.dtype is dtypes.bool:
+        return add("Or", add("And", condition, yes), add("And", add("Not", condition), no))
+    if wide is None:
+        return add("Where", condition, yes, no)
+    both = [add("Cast", each, to=to.element(node, wide)) for each in (yes, no)]
+    return add("Cast", add("Where", condition, *both), to=to.element(node))
 
 
 def _shift(direction: str) -> Write:

@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 from whit.engine.programs.overlay import Reads, transforming
+from whit.engine.report.launch_names import watch
 from whit.errors import ArgumentError, NotSupportedError, ShapeError
 from whit.ir.placeholder import new_stand_in
 from whit.ir.uop import UOp
@@ -23,13 +26,14 @@ from whit.nn.state.model import get_state_dict
 from whit.onnx.model import Model
 from whit.onnx.types import Size
 from whit.onnx.writing import wire
-from whit.onnx.writing.sheet import Sheet
+from whit.onnx.writing.sheet import Beside, Sheet
 from whit.onnx.writing.translate import Translator
 from whit.tensor import Tensor
 from whit.tensor.control.body import as_tensors
 from whit.tensor.core import Core
 from whit.tensor.graphs.threefry import Draws, drawing
 from whit.tensor.nested import flatten_tensors
+from whit.tensor.told import listening
 
 OPSETS: Final = range(18, 26)  # those whose operators are the ones that are written
 IR_VERSIONS: Final = {18: 8, 19: 9, 20: 9}  # of the file, by opset; 10 of later ones
@@ -47,6 +51,9 @@ def export(
     output_names: Sequence[str] | None = None,
     dynamic_axes: Axes | None = None,
     opset: int = 18,
+    external_data: bool | str = False,
+    doc_string: str = "",
+    metadata: Mapping[str, str] | None = None,
 ) -> bytes:
     """Writes a function or a model as an ONNX file, and returns its bytes.
 
@@ -54,6 +61,8 @@ def export(
     and shapes of them. Inputs are called as the function's arguments are, or as `input_names` says.
     `dynamic_axes`: axes of inputs that may have any size, `{"x": {0: "batch"}}`; those of one name are equal.
     `opset`: which version of the operators, 18 to 25. Without a `path` nothing is written to a file.
+    `external_data`: weights go into another file beside the model's, of this name or of the model's with ".data" behind
+    it; models of more than 2 GiB must have that. `doc_string` and `metadata` are what the file says about itself.
     """
     if opset not in OPSETS:
         raise ArgumentError(f"onnx.export: opset {opset}", fix=f"Use one of {OPSETS[0]} to {OPSETS[-1]}.")
@@ -67,21 +76,61 @@ def export(
         )
     if isinstance(model, TinyJit):
         model = inspect.unwrap(model)
+    beside = _file_beside(path, external_data)
     inputs = _inputs(model, example_inputs, input_names)
     shapes, dims = _shapes(inputs, dynamic_axes or {})
     state = _state(model)
     traced = _Traced(model, inputs, shapes, isinstance(example_inputs, Mapping))
     names = _output_names(traced, output_names)
-    data = _written(traced, names, dims, {tensor.uop: name for name, tensor in reversed(state.items())})
-    data = wire.model(data, opset, IR_VERSIONS.get(opset, 10), "whit")
+    weights = {tensor.uop: name for name, tensor in reversed(state.items())}
+    with _opened(beside) as stream:
+        sheet = Sheet(beside=None if beside is None or stream is None else Beside(stream, beside.name))
+        graph = _written(sheet, traced, names, dims, weights, opset)
+    pairs = {str(key): str(value) for key, value in (metadata or {}).items()}
+    data = wire.model(graph, opset, IR_VERSIONS.get(opset, 10), ("whit", _version()), doc_string, pairs)
     if len(data) > MOST_BYTES:
         raise NotSupportedError(
             f"onnx.export: the file has {len(data)} bytes, and messages of protobuf at most {MOST_BYTES}",
-            fix="Use a smaller dtype for the weights, or export the model in parts.",
+            fix="Put the weights into a file beside it: external_data=True.",
         )
     if path is not None:
         Path(path).write_bytes(data)
     return data
+
+
+def _version() -> str:
+    """That of whit, which is above this module."""
+    return str(getattr(sys.modules.get("whit"), "__version__", ""))
+
+
+def _file_beside(path: str | os.PathLike[str] | None, external_data: bool | str) -> Path | None:
+    """The file that weights go into; None: that of the model."""
+    if not external_data:
+        return None
+    if path is None:
+        raise ArgumentError("onnx.export: external_data without a path", fix="Say where the model is to be written.")
+    name = f"{Path(path).name}.data" if external_data is True else str(external_data)
+    if Path(name).name != name or name == Path(path).name:
+        raise ArgumentError(
+            f"onnx.export: external_data={external_data!r}",
+            fix="Give a name without folders: data lie beside the model, in a file of their own.",
+        )
+    return Path(path).with_name(name)
+
+
+@contextmanager
+def _opened(path: Path | None) -> Iterator[BinaryIO | None]:
+    """A file to write to, which takes its place when all is written."""
+    if path is None:
+        yield None
+        return
+    partial = path.with_name(f"{path.name}.part")
+    try:
+        with partial.open("wb") as stream:
+            yield stream
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def _inputs(model: Callable[..., Any], given: Any, names: Sequence[str] | None) -> dict[str, Tensor]:
@@ -152,7 +201,7 @@ def _state(model: Any) -> dict[str, Tensor]:
     """The tensors of a model by name, computed."""
     holder = getattr(model, "__self__", model) if inspect.ismethod(model) else model
     if isinstance(holder, Model):
-        return holder.weights
+        return holder.file_weights()
     found = {} if inspect.isroutine(holder) else get_state_dict(holder)
     if found:
         Tensor.realize(*found.values())
@@ -173,8 +222,12 @@ class _Traced:
         reads = _Inside()
         for tensor in self.inputs.values():
             reads.note_made(tensor)
-        with transforming(), drawing(draws):
-            result = reads.run(lambda: self._call(model, is_named))
+        end_watch = watch()
+        try:
+            with transforming(), drawing(draws), listening() as self.calls:
+                result = reads.run(lambda: self._call(model, is_named))
+        finally:
+            end_watch()
         if draws.made:
             raise NotSupportedError(
                 "onnx.export: the function draws random numbers, and a file has none",
@@ -189,7 +242,7 @@ class _Traced:
 
     def _call(self, model: Callable[..., Any], is_named: bool) -> Any:
         if isinstance(model, Model):
-            return model.traced(self.inputs)
+            return model.traced(self.inputs, opened=False)
         return model(**self.inputs) if is_named else model(*self.inputs.values())
 
 
@@ -221,12 +274,17 @@ def _output_names(traced: _Traced, names: Sequence[str] | None) -> list[str]:
 
 
 def _written(
-    traced: _Traced, names: Sequence[str], dims: Mapping[UOp, tuple[str, int]], weights: Mapping[UOp, str]
+    sheet: Sheet,
+    traced: _Traced,
+    names: Sequence[str],
+    dims: Mapping[UOp, tuple[str, int]],
+    weights: Mapping[UOp, str],
+    opset: int,
 ) -> bytes:
     """The graph."""
-    sheet = Sheet()
     sheet.taken.update(traced.inputs, names)
-    to = Translator(sheet, {tensor.uop: name for name, tensor in traced.inputs.items()}, weights)
+    values = {tensor.uop: name for name, tensor in traced.inputs.items()}
+    to = Translator(sheet, values, weights, traced.calls, opset)
     for variable, (name, axis) in dims.items():
         to.known(variable, sheet.add("Gather", sheet.add("Shape", name), sheet.scalar(axis), axis=0))
     results = [to.write(tensor.uop) for tensor in traced.outputs]

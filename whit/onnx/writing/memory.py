@@ -15,6 +15,7 @@ from whit.ir import ops
 from whit.ir.op import Op
 from whit.ir.uop import UOp, const
 from whit.onnx.types import INT64
+from whit.onnx.writing.elements import choose
 from whit.onnx.writing.movement import bare
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def write_index(to: Translator, node: UOp) -> str:
     inner = len(x.shape) - len(positions)
     if inner:
         gate = to.sheet.add("Unsqueeze", gate, to.sheet.numbers(range(-inner, 0)))
-    return to.sheet.add("Where", gate, found, to.number(node.dtype, 0))
+    return choose(to, node, gate, found, to.number(node.dtype, 0))
 
 
 def write_sort(to: Translator, node: UOp) -> str:
@@ -87,7 +88,7 @@ def _window(to: Translator, target: UOp, store: UOp, name: str) -> str:
         if back is None:
             raise to.error(store, f"it is written by way of {view.op.name}")
         value, inside, view = back(view, value), back(view, inside), view.src[0]
-    return to.sheet.add("Where", to.name(inside), to.name(value), name)
+    return choose(to, value, to.name(inside), to.name(value), name)
 
 
 def _unshrunk(view: UOp, value: UOp) -> UOp:

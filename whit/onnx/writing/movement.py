@@ -23,6 +23,14 @@ def bare(node: UOp) -> UOp:
     return node
 
 
+def aligned(node: UOp) -> UOp:
+    """What gets axes of size 1 in front: operators give it these themselves, if another operand has them."""
+    before = unshaped(node)
+    count = len(node.shape) - len(before.shape)
+    is_led = count > 0 and tuple(node.shape) == (*(1,) * count, *before.shape)
+    return before if is_led else node
+
+
 def unshaped(node: UOp) -> UOp:
     """The same elements in the shape before all reshapes."""
     while node.op is ops.RESHAPE:

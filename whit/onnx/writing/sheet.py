@@ -11,7 +11,7 @@ in the outermost one.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -19,6 +19,8 @@ from whit.onnx import types
 from whit.onnx.writing import wire
 from whit.records import dataclass
 
+LARGE_BYTES = 1024  # of a tensor, from which on it goes into the file beside
+ALIGNMENT = 64  # bytes; tensors in a file that is mapped begin at a cache line
 OUTSIDE = "reads outside"  # of a node: what graphs in it read from around them. No attribute of ONNX
 
 
@@ -30,6 +32,7 @@ class Line:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     attributes: Mapping[str, Any]
+    name: str = ""
 
     def renamed(self, name: str, other: str) -> Line:
         """The same with another name of a value."""
@@ -37,14 +40,32 @@ class Line:
             return self
         inputs = tuple(other if each == name else each for each in self.inputs)
         outputs = tuple(other if each == name else each for each in self.outputs)
-        return Line(self.kind, inputs, outputs, self.attributes)
+        return Line(self.kind, inputs, outputs, self.attributes, self.name)
+
+
+class Beside:
+    """A file of data beside the model's."""
+
+    def __init__(self, stream: BinaryIO, name: str) -> None:
+        self.name = name
+        self._stream = stream
+
+    def write(self, data: bytes | memoryview) -> tuple[int, int]:
+        """Where the data begin, and how many bytes they are."""
+        self._stream.write(bytes(-self._stream.tell() % ALIGNMENT))
+        start = self._stream.tell()
+        view = memoryview(data).cast("B")
+        self._stream.write(view)
+        return start, len(view)
 
 
 class Sheet:
     """The nodes of one graph."""
 
-    def __init__(self, outer: Sheet | None = None) -> None:
+    def __init__(self, outer: Sheet | None = None, beside: Beside | None = None) -> None:
         self.outer = outer
+        self.beside = beside  # of the outermost graph: where large tensors go, if not into the file
+        self.scope = ""  # of the nodes that are added: "/blocks.0/attn"
         self.lines: list[Line] = []
         self.main: Sheet = self if outer is None else outer.main
         self.tensors: dict[str, bytes] = {}  # of the outermost graph: name -> TensorProto
@@ -74,20 +95,28 @@ class Sheet:
         if found is None:
             found = tuple(self.new_name(f"{kind}_{len(self.lines)}") for _ in range(count))
             self._known[key] = found
-            self.lines.append(Line(kind, tuple(inputs), found, attributes))
+            name = f"{self.scope}/{found[0]}" if self.scope else found[0]
+            self.lines.append(Line(kind, tuple(inputs), found, attributes, name))
         return found
 
-    def tensor(self, element: int, shape: Sequence[int], data: bytes, name: str = "") -> str:
+    def tensor(self, element: int, shape: Sequence[int], data: bytes | memoryview, name: str = "") -> str:
         """The name of a tensor with this content. One without a name of its own is shared with equal ones."""
         main = self.main
-        key = (element, tuple(shape), data)
+        key = None if name else (element, tuple(shape), bytes(data))
         found = None if name else main._known.get(key)
         if found is None:
             found = (main.new_name(name or f"constant_{len(main.tensors)}"),)
-            main.tensors[found[0]] = wire.tensor(found[0], element, shape, data)
+            main.tensors[found[0]] = main._stored(found[0], element, shape, data)
             if not name:
                 main._known[key] = found
         return found[0]
+
+    def _stored(self, name: str, element: int, shape: Sequence[int], data: bytes | memoryview) -> bytes:
+        """A TensorProto, with its data or with the place of them in the file beside."""
+        if self.beside is None or len(memoryview(data).cast("B")) < LARGE_BYTES:
+            return wire.tensor(name, element, shape, bytes(data))
+        start, size = self.beside.write(data)
+        return wire.tensor_beside(name, element, shape, self.beside.name, start, size)
 
     def numbers(self, values: Iterable[int]) -> str:
         """A list of whole numbers: sizes, axes."""
@@ -124,7 +153,7 @@ class Sheet:
     def graph(self, name: str, inputs: Sequence[bytes], outputs: Sequence[bytes], results: Sequence[str]) -> bytes:
         """The bytes of the graph; `outputs` describe the `results`."""
         lines = self.live(results)
-        nodes = [wire.node(line.kind, line.inputs, line.outputs, _given(line)) for line in lines]
+        nodes = [wire.node(line.kind, line.inputs, line.outputs, _given(line), line.name) for line in lines]
         read = set(self.reads(results))
         tensors = [data for tensor, data in self.tensors.items() if tensor in read]
         return wire.graph(name, nodes, inputs, outputs, tensors)

@@ -1,11 +1,12 @@
 """A graph of tensors in operators of ONNX.
 
-    to = Translator(Sheet(), {x: "x"}, weights)
+    to = Translator(Sheet(), {x: "x"}, weights, calls, 18)
     to.name(x.relu())                       # "Relu_0", with the nodes before it in `to.sheet`
 
-Functions that whit knows by name (FORMULA) become the operator of that name, where ONNX has one: Conv, MaxPool, Relu.
-Products become MatMul. What does not depend on the inputs is computed now and becomes a tensor of the file, under its
-name in the state dict if it has one. The walk has a stack of its own: a chain of 100,000 nodes is written, too.
+Functions that were called (`calls`), and those that whit knows by name (FORMULA), become the operator of that name,
+where ONNX has one: Gelu, Conv, MaxPool. Products become MatMul. What does not depend on the inputs is computed now and
+becomes a tensor of the file, under its name in the state dict if it has one. Nodes are called after the layer that made
+them. The walk has a stack of its own: a chain of 100,000 nodes is written, too.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from whit.dtype import DType, dtypes, encode
+from whit.engine.realize.many_sizes import expecting_sizes
+from whit.engine.report.launch_names import made
 from whit.errors import NotSupportedError
 from whit.ir import ops
 from whit.ir.graph import topological
@@ -21,13 +24,15 @@ from whit.ir.op import Op
 from whit.ir.placeholder import new_stand_in
 from whit.ir.uop import UOp, const
 from whit.onnx.types import DTYPES
+from whit.onnx.writing.calls import write_call
 from whit.onnx.writing.elements import write_element
 from whit.onnx.writing.loops import write_loop
 from whit.onnx.writing.memory import write_index, write_sort, write_written
-from whit.onnx.writing.movement import MOVEMENT, bare
+from whit.onnx.writing.movement import MOVEMENT, aligned, bare
 from whit.onnx.writing.products import write_known, write_reduce, write_softmax
 from whit.onnx.writing.sheet import Sheet
 from whit.tensor import Tensor
+from whit.tensor.told import Call
 
 ELEMENTS: Final = {dtype: number for number, dtype in DTYPES.items()}
 SAME_VALUE: Final = frozenset({*ops.SAME_VALUE, ops.RECOMPUTE, ops.STAGE, ops.COPY})
@@ -46,9 +51,18 @@ class _MissingError(Exception):
 class Translator:
     """Values of one graph of ONNX by node."""
 
-    def __init__(self, sheet: Sheet, values: Mapping[UOp, str], weights: Mapping[UOp, str]) -> None:
+    def __init__(
+        self,
+        sheet: Sheet,
+        values: Mapping[UOp, str],
+        weights: Mapping[UOp, str],
+        calls: Mapping[UOp, Call],
+        opset: int,
+    ) -> None:
         self.sheet = sheet
         self.weights = weights
+        self.calls = calls
+        self.opset = opset
         self._names: dict[UOp, Name] = dict(values)
         self._standing: dict[str, UOp] = {}  # one node a name: a writer that is called again must ask for the same
         self._depends: dict[UOp, bool] = dict.fromkeys(values, True)
@@ -109,7 +123,7 @@ class Translator:
 
     def inside(self, sheet: Sheet, values: Mapping[UOp, str]) -> Translator:
         """That of a function's body, or of a graph inside this one."""
-        return Translator(sheet, values, self.weights)
+        return Translator(sheet, values, self.weights, self.calls, self.opset)
 
     def error(self, node: UOp, why: str) -> NotSupportedError:
         """That an op cannot be written."""
@@ -123,14 +137,14 @@ class Translator:
 
     def write(self, root: UOp) -> Name:
         """The name of a value, and nodes for all that it needs."""
-        stack = [root]
+        stack = [(root, _scope(root))]
         while stack:
-            node = stack[-1]
+            node, self.sheet.scope = stack[-1]
             if node not in self._names:
                 try:
                     self._names[node] = self._write(node)
-                except _MissingError as missing:
-                    stack.append(missing.node)
+                except _MissingError as missing:  # what no layer has made is for the one that needs it
+                    stack.append((missing.node, _scope(missing.node) or self.sheet.scope))
                     continue
             stack.pop()
         return self._names[root]
@@ -140,6 +154,9 @@ class Translator:
             return self.constant(node, self.weights[node])
         if self._is_constant(node):
             return self.constant(node)
+        call = self.calls.get(node)
+        if call is not None and (whole := write_call(self, node, call)) is not None:
+            return whole
         if node.op is ops.FORMULA:
             known = write_known(self, node)
             return self.names(node.src[0]) if known is None else known
@@ -161,6 +178,8 @@ class Translator:
         if magnitude is not None:
             return self.is_negative(magnitude)
         operands = [bare(source) for source in node.src]
+        if any(len(operand.shape) == len(node.shape) for operand in operands):
+            operands = [aligned(operand) for operand in operands]
         self.element(node)
         found = write_element(self, node, tuple(self.name(operand) for operand in operands))
         if found is None:
@@ -209,8 +228,20 @@ class Translator:
         element = self.element(node)
         if node.op is ops.CONST:
             return self.sheet.tensor(element, (), _bytes_of(dtype, node.arg), name)
-        tensor = Tensor._make(node).cast(dtype).contiguous().realize()
-        return self.sheet.tensor(element, tensor.shape, tensor.data().tobytes(), name)
+        with expecting_sizes():  # as many as the model has weights
+            tensor = Tensor._make(node).cast(dtype).contiguous().realize()
+        return self.sheet.tensor(element, tensor.shape, tensor.data(), name)
+
+
+def _scope(node: UOp) -> str:
+    """The layer that has made a node, as other exporters spell it: "/blocks.0/attn"; "" if that is not known."""
+    place = made(node)
+    if place is None or type(place[2]) is not str:
+        return ""
+    found = ""
+    for part in filter(None, place[3].split(".")):
+        found += f".{part}" if part.isdigit() and found else f"/{part}"
+    return found
 
 
 def _bytes_of(dtype: DType, value: Any) -> bytes:

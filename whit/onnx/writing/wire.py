@@ -55,6 +55,13 @@ def tensor(name: str, element: int, shape: Sequence[int], data: bytes) -> bytes:
     return fields(1, shape) + field(2, element) + field(8, name) + field(9, data)
 
 
+def tensor_beside(name: str, element: int, shape: Sequence[int], file: str, start: int, size: int) -> bytes:
+    """A TensorProto whose data lie in another file."""
+    place = {"location": file, "offset": str(start), "length": str(size)}
+    entries = [field(1, key) + field(2, value) for key, value in place.items()]
+    return fields(1, shape) + field(2, element) + field(8, name) + fields(13, entries) + field(14, 1)
+
+
 def port(name: str, element: int, shape: Sequence[Size]) -> bytes:
     """A ValueInfoProto: what goes in or out. A size is a number or a name, or None where nothing is known."""
     dims = [field(1, n) if isinstance(n, int) else field(2, n) if n else b"" for n in shape]
@@ -76,10 +83,13 @@ def attribute(name: str, value: Any) -> bytes:
     return start + fields(8, value) + field(20, INTS)
 
 
-def node(kind: str, inputs: Sequence[str], outputs: Sequence[str], attributes: Mapping[str, Any]) -> bytes:
-    """A NodeProto of the standard's domain, named after its first output."""
-    given = [attribute(name, value) for name, value in attributes.items()]
-    return fields(1, inputs) + fields(2, outputs) + field(3, outputs[0]) + field(4, kind) + fields(5, given)
+def node(
+    kind: str, inputs: Sequence[str], outputs: Sequence[str], attributes: Mapping[str, Any], name: str = ""
+) -> bytes:
+    """A NodeProto of the standard's domain, named after its first output if nothing is said."""
+    given = [attribute(key, value) for key, value in attributes.items()]
+    called = name or outputs[0]
+    return fields(1, inputs) + fields(2, outputs) + field(3, called) + field(4, kind) + fields(5, given)
 
 
 def graph(
@@ -89,7 +99,11 @@ def graph(
     return fields(1, nodes) + field(2, name) + fields(5, tensors) + fields(11, inputs) + fields(12, outputs)
 
 
-def model(data: bytes, opset: int, ir_version: int, producer: str) -> bytes:
-    """A ModelProto around a graph."""
-    head = field(1, ir_version) + field(2, producer)
-    return head + field(7, data) + field(8, field(1, "") + field(2, opset))
+def model(
+    data: bytes, opset: int, ir_version: int, producer: tuple[str, str], said: str, metadata: Mapping[str, str]
+) -> bytes:
+    """A ModelProto around a graph: by whom, with what text, with what pairs of key and value."""
+    head = field(1, ir_version) + field(2, producer[0]) + field(3, producer[1])
+    head += field(6, said) if said else b""
+    pairs = [field(1, key) + field(2, value) for key, value in metadata.items()]
+    return head + field(7, data) + field(8, field(1, "") + field(2, opset)) + fields(14, pairs)

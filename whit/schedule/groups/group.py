@@ -6,7 +6,8 @@ read something in common and neither needs the other.
     s = a + b; p = a * b                     one kernel with two stores
     m = b1*m + g; w = w - lr*m               one kernel: m is stored, and used while it is at hand
 
-On a GPU a product of matrices is alone with what is made of it elementwise: tensor cores compute one in a kernel.
+On a GPU a product of matrices is alone with what is made of it elementwise: tensor cores compute one in a kernel. On a
+CPU large products are not added up in one kernel, whose tiles would be those of one of them.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from whit.schedule.lower import read_value
 from whit.schedule.movement import ZERO, Position
 from whit.schedule.stages.choose import StoredValue
 from whit.schedule.stages.epilogue import DEEP_STEPS, is_heavy
+from whit.schedule.stages.may_fuse import LARGE
 from whit.schedule.values import is_join, prod_of
 from whit.target import ANY_CPU, Target
 
@@ -58,6 +60,7 @@ class Group:
     scanned: set[UOp] = field(default_factory=set)
     contracts: frozenset[Any] = frozenset()
     contractions: int = 0
+    products: int = 0  # of its largest contraction
     reduces: int = 0
     sorts: frozenset[Any] = frozenset()
     is_attention: bool = False
@@ -95,6 +98,7 @@ class Facts:
     reduces: int
     alone: bool  # a product of matrices is in no kernel with another reduction
     is_heavy: bool  # it computes something that is too much after a product
+    products: int  # of its largest contraction
 
 
 def group_kernels(
@@ -209,7 +213,8 @@ def facts_of(kernel: StoredValue, kernels: Mapping[UOp, StoredValue], target: Ta
             sorts.add((node.src[0], node.src[2:], node.arg))
         elif node.op is ops.REDUCE:
             reduces.append(node)
-    contracts: set[Any] = {tuple(r.src[0] for r in reduce.src[1:]) for reduce in reduces if _contracts(reduce)}
+    products = list(filter(_contracts, reduces))
+    contracts: set[Any] = {tuple(r.src[0] for r in reduce.src[1:]) for reduce in products}
     if contracts and len(reduces) > 1:
         contracts.add(SEVERAL)
     reads = frozenset(kernel.reads)
@@ -223,7 +228,15 @@ def facts_of(kernel: StoredValue, kernels: Mapping[UOp, StoredValue], target: Ta
         len(reduces),
         target.is_gpu,
         target.has_wgmma and is_heavy(kernel.value, kernel.root, 1),
+        _most_products(kernel.root, products),
     )
+
+
+def _most_products(root: UOp, reduces: Iterable[UOp]) -> int:
+    """Of the largest of these contractions, one for each element of a value."""
+    depths = [prod_of(tuple(r.size for r in reduce.src[1:])) for reduce in reduces]
+    most: int = prod_of(root.shape) * max(depths, default=0)
+    return most
 
 
 def _contracts(reduce: UOp) -> bool:
@@ -279,12 +292,19 @@ def _shares_ranges(group: Group, coming: Coming, target: Target) -> bool:
     if group.is_attention and not _is_attention_with(group, coming.kernel, known, target):
         return False
     if not known.reads.isdisjoint(group.values):
-        return coming.reads_at_hand(group) and not (known.is_heavy and _is_short(group))
+        return coming.reads_at_hand(group) and not _is_apart(known, group, target)
     if known.contracts or group.contracts:
         return _contract_together(known, group, wait) and bool(
             prod_of(coming.kernel.root.shape) >= WORTH_TILES_ELEMENTS
         )
     return _read_the_same(known, group) or _save_a_launch(known, group, wait, is_near)
+
+
+def _is_apart(known: Facts, group: Group, target: Target) -> bool:
+    """Whether a kernel does not join the group that it reads: much after a short product, a product after another."""
+    if not target.is_gpu and not group.is_attention and min(known.products, group.products) >= LARGE:
+        return True
+    return known.is_heavy and _is_short(group)
 
 
 def _has_rows_of(group: Group, coming: Coming) -> bool:
@@ -408,5 +428,6 @@ def _join(group: Group, kernel: StoredValue, known: Facts) -> None:
     group.scanned |= known.scanned
     group.contracts |= known.contracts
     group.contractions += bool(known.contracts)
+    group.products = max(group.products, known.products)
     group.reduces += known.reduces
     group.sorts = known.sorts

@@ -8,13 +8,11 @@ from whit.ir.rewrite import rewrite
 from whit.ir.uop import UOp
 from whit.schedule.rewrites.align_rows import align_rows
 from whit.schedule.rewrites.merge_depth import MERGE_DEPTH
-from whit.schedule.rewrites.raise_permutes import raise_permutes
 from whit.schedule.rewrites.scatter_at_once import SCATTER_AT_ONCE
 from whit.schedule.rewrites.split_columns import SPLIT_COLUMNS
 from whit.schedule.rewrites.stage_operands import TRANSPOSE_OPERANDS
 
 REWRITES: Mapping[str, Callable[[UOp], UOp]] = {
-    "raise_permutes": raise_permutes,
     "scatter_at_once": lambda graph: rewrite(graph, SCATTER_AT_ONCE, once=True),
     "split_columns": lambda graph: rewrite(graph, SPLIT_COLUMNS, once=True),
     "transpose_operands": lambda graph: rewrite(graph, TRANSPOSE_OPERANDS, once=True),

@@ -47,9 +47,28 @@ def _is_of_product(node: UOp) -> bool:
         return False
     while value.op is ops.CAST or value.op in ops.SAME_VALUE:
         value = value.src[0]
+    if _is_kept(value, rank):
+        return True
     if value.op is ops.REDUCE and value.arg.op is ops.MAX:
         return value.dtype in dtypes.float16s
     return value.op is ops.REDUCE and is_contraction(value) and all(_is_half_precision(x) for x in value.src[0].src)
+
+
+def _is_kept(value: UOp, rank: int) -> bool:
+    """Whether a value is the sums of a convolution of frozen weights (`FROZEN`), over windows, channels last; or the
+    largest elements of windows of an image that lies so."""
+    if value.op is ops.RESHAPE:  # of a transposed convolution, whose results lie side by side
+        moved = value.src[0]
+        return rank == 4 and moved.op is ops.PERMUTE and moved.src[0].op is ops.STAGE and len(moved.shape) == 6
+    if value.op is not ops.REDUCE or value.dtype is not dtypes.float32:
+        return False
+    (products,) = value.src
+    if value.arg.op is ops.MAX:
+        return rank == 4 and len(products.shape) == 6 and value.arg.axes == (2, 4)
+    summed = len(value.arg.axes)
+    is_over_windows = summed in (rank - 2, rank - 1) and value.arg.axes == (*range(rank, rank + summed),)
+    is_sum = value.arg.op is ops.ADD and products.op is ops.MUL
+    return is_sum and len(products.shape) == rank + summed and is_over_windows
 
 
 def _is_half_precision(value: UOp) -> bool:

@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
-from whit.cache import register_cache
+from whit.cache import RecentlyUsed
 from whit.dtype import dtypes, part_dtype
 from whit.errors import InternalError
 from whit.ir import ops
@@ -200,8 +200,7 @@ def _split_function(node: UOp) -> UOp:
     return _Split(body).node_of(body).function(node.arg.name) if has_complex(body) else node
 
 
-_functions: dict[UOp, UOp] = {}
-register_cache(_functions.clear, "schedule.functions of complex numbers")
+_functions: RecentlyUsed[UOp, UOp] = RecentlyUsed("schedule.functions of complex numbers", 1024)
 
 
 _OF_EFFECTS = (ops.GROUP, ops.AFTER, ops.FUNCTION)  # whose sources may be stores of complex numbers

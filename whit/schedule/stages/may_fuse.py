@@ -51,6 +51,7 @@ MUCH = 3  # values of its own size that a value reads, from which on two kernels
 MOST_READS = 128  # values, more than a kernel takes; from there on some are stored on the way
 LEAST_SIDE = 32  # rows and columns of a contraction whose operands are copied
 MOST_UNPACKED = 32  # bytes made of one that is read, where weights are packed: two bits for a float32 are 16
+LARGE = 1 << 19  # products: without tiles it takes longer to add them up than to store the sums (bench/onnx_models.py)
 WIDE = 500  # nodes to look at for what a value reads: the gates of a recurrent layer are 100
 
 
@@ -217,7 +218,7 @@ def after_product(root: UOp, value: UOp, fused: Collection[UOp]) -> dict[UOp, st
 def for_products(nodes: Iterable[UOp], stored: Collection[UOp], target: Target) -> dict[UOp, str]:
     """What a kernel that computes these nodes had better read from memory, whether it is stored so far or not."""
     if not target.is_gpu:
-        return {}
+        return _beside_product(nodes)
     root, *others = nodes
     reduces = [node for node in (root, *others) if node.op is ops.REDUCE]
     products = [node for node in reduces if is_contraction(node)]
@@ -229,6 +230,14 @@ def for_products(nodes: Iterable[UOp], stored: Collection[UOp], target: Target) 
         found.setdefault(operand, "tensor cores read their operands from memory")
     found.pop(root, None)
     return found
+
+
+def _beside_product(nodes: Iterable[UOp]) -> dict[UOp, str]:
+    """The products of a kernel for a CPU but one, if they are large: the register tile is for the sums of one."""
+    products = [
+        node for node in nodes if node.op is ops.REDUCE and prod_of(node.src[0].shape) >= LARGE and is_contraction(node)
+    ]
+    return dict.fromkeys(products[1:], "a kernel has tiles for one product, and another one is as large")
 
 
 # ---- several kernels

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from whit.cache import register_cache
+from whit.cache import RecentlyUsed
 from whit.config import settings_key
 from whit.containers import Structure
 from whit.dtype import dtypes
@@ -25,6 +25,7 @@ from whit.tensor.graphs.threefry import Draws, draws_of_steps
 from whit.tensor.nested import flatten_tensors, map_tensors
 from whit.tensor.tensor import Tensor
 from whit.tensor.transforms.arguments import check_function, name_of
+from whit.transform.hoist import hoisted
 
 NO_DRAWS = "while_loop: random numbers in a body, and nobody knows how many steps there will be"
 
@@ -86,8 +87,10 @@ def counted(lower: Any, upper: Any, body: Callable[[Any, Any], Any], init: Any) 
 
 
 Steps = Callable[..., Sequence[Any]]
-_pure: dict[tuple[Any, ...], tuple[UOp, tuple[UOp, ...]] | None] = {}  # -> the function, and numbers that it reads
-register_cache(_pure.clear, "tensor.pure_steps")
+# -> the function, and numbers that it reads; or that there is none
+_pure: RecentlyUsed[tuple[Any, ...], tuple[tuple[UOp, tuple[UOp, ...]] | None]] = RecentlyUsed(
+    "tensor.pure_steps", 1024
+)
 
 
 def scan_pure(
@@ -104,9 +107,10 @@ def scan_pure(
         _kinds(inputs, 1),
         tuple([_kinds([t]) if t is not None else None for t in others]),
     )
-    if key not in _pure:
-        _pure[key] = _pure_function(step, inputs, states, others)
-    found = _pure[key]
+    known = _pure.get(key)
+    if known is None:
+        known = _pure[key] = (_pure_function(step, inputs, states, others),)
+    (found,) = known
     if found is None or length == 0:
         return _pure_written_out(step, inputs, states, others, length, is_reversed)
     function, numbers = found
@@ -264,6 +268,7 @@ class _Scan:
             self._is_reversed,
         )
         loop = make(ops.LOOP, (function, *operands, *draws, *constants, *sizes), arg)
+        loop = hoisted(loop) if is_known else loop
         return [tensor._wrap(make(ops.ITEM, (loop,), place)) for place, tensor in enumerate(body.tensors)]
 
     def _written_out(self) -> tuple[Any, Any]:

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from whit import nn
+from whit.nn import layers as all_layers
 from whit.nn.state import get_parameters
 from whit.tensor import Tensor
 
@@ -82,7 +83,7 @@ def _class(layer: type[nn.Module]) -> type[nn.Module]:
 
 def layers() -> dict[str, Any]:
     """The layers, by name, and the base."""
-    classes = {name: getattr(nn, name) for name in nn.__all__}
+    classes = {name: getattr(all_layers, name) for name in all_layers.__all__}
     kinds = {
         name: kind
         for name, kind in classes.items()

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from whit.engine.report.launch_words import OUTSIDE
-from whit.engine.report.layers import layer_of
+from whit.engine.report.layers import around, layer_of
 from whit.viz.model import Launch, Layer, Trace
 from whit.viz.report.table import Data, amount, ms, table
 
@@ -70,12 +70,12 @@ def owner_of(path: str, known: Data) -> str | None:
 def _paths(trace: Trace) -> list[str]:
     """All layers and what is around them, as they were first met: a layer before those inside of it."""
     found: dict[str, None] = {}
+    met: set[str] = set()  # what is around those that are found
     for path in trace.layers:
-        parts = path.split(".")
-        for count in range(1, len(parts)):
-            outer = ".".join(parts[:count])
-            if any(other.startswith(f"{outer}.") for other in found) or outer in trace.layers:
+        for outer in around(path)[1:]:
+            if outer in met or outer in trace.layers:
                 found.setdefault(outer, None)
+            met.add(outer)
         found[path] = None
     children: dict[str, list[str]] = {}
     for path in found:

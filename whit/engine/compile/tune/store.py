@@ -10,12 +10,14 @@ removes them."""
 from __future__ import annotations
 
 import json
+import os
 from typing import Any
 
 from whit.engine.compile import disk_cache
 from whit.records import dataclass
 
 ENDING = ".tuned"
+ANY, LAST = "0" * 64, ".last-tuned"  # the name of a file that each `keep` writes
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,15 @@ def keep(key: str, tuned: Tuned) -> None:
         "tried": list(tuned.tried),
     }
     disk_cache.keep(key, header, b"", ENDING)
+    disk_cache.keep(ANY, {}, b"", LAST)
+
+
+def generation() -> int:
+    """Another number after each `keep`, also of other processes: for what is kept of several kernels together."""
+    try:
+        return os.stat(os.path.join(disk_cache.folder(), ANY + LAST)).st_mtime_ns
+    except OSError:
+        return 0
 
 
 def read(header: dict[str, Any]) -> Tuned | None:

@@ -7,15 +7,24 @@ from typing import Any
 import numpy
 
 from whit.dtype import dtypes
+from whit.errors import ArgumentError
 from whit.onnx.operators.learning.scores import DOMAIN, class_labels, labelled, transformed
 from whit.onnx.operators.registry import Node, Value, operator
 from whit.tensor import Tensor
 
 
 def _scores(node: Node, x: Tensor, outputs: int) -> Tensor:
-    table: Any = numpy.array(node.get("coefficients"), dtype=numpy.float32).reshape(outputs, -1)
+    """Coefficients that are too many are left out at the end: other runtimes read as many as they need."""
     rows = x.cast(dtypes.float32)
     rows = rows.unsqueeze(0) if rows.ndim == 1 else rows
+    needed, given = outputs * int(rows.shape[-1]), node.get("coefficients") or []
+    if len(given) < needed:
+        raise ArgumentError(
+            f"onnx: {node} has {len(given)} coefficients",
+            f"{outputs} results of {rows.shape[-1]} features take {needed}",
+            "The model is wrong, or its input has another size: export it again.",
+        )
+    table: Any = numpy.array(given[:needed], dtype=numpy.float32).reshape(outputs, -1)
     total = rows @ Tensor(table, device=x.device).transpose(0, 1)
     if node.get("intercepts"):
         total = total + Tensor(numpy.array(node.get("intercepts"), dtype=numpy.float32), device=x.device)

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from whit.dtype import dtypes
 from whit.onnx.operators.activations import softmax
+from whit.onnx.operators.byte_products import integer_product
 from whit.onnx.operators.element_types import element_type_of
 from whit.onnx.operators.microsoft.attention import from_packed
 from whit.onnx.operators.microsoft.fused import DOMAIN
@@ -15,24 +16,23 @@ from whit.onnx.operators.pooling import average_pool
 from whit.onnx.operators.quantised import (
     dequantize_linear,
     dynamic_quantize_linear,
-    integer_product,
     quantize_linear,
-    right_operand,
     rounded,
+    zero_of,
 )
 from whit.onnx.operators.recurrent import lstm
 from whit.onnx.operators.registry import Node, Value, axis_of, operator, positive_axes
 from whit.tensor import Tensor
 
-operator("QuantizeLinear", since=(1,), domain=DOMAIN)(quantize_linear)
-operator("DequantizeLinear", since=(1,), domain=DOMAIN)(dequantize_linear)
+operator("QuantizeLinear", since=(1,), domain=DOMAIN, host=(1, 2))(quantize_linear)
+operator("DequantizeLinear", since=(1,), domain=DOMAIN, host=(1, 2))(dequantize_linear)
 
 
 def scaled_product(
     a: Tensor, b: Tensor, a_scale: Tensor, b_scale: Tensor, a_zero: Tensor | None, b_zero: Value
 ) -> Tensor:
     """A product of bytes as floats."""
-    total = integer_product(a, *right_operand(b, a_zero, b_zero)).cast(dtypes.float32)
+    total = integer_product(a, b, a_zero, zero_of(b_zero, b)).cast(dtypes.float32)
     left = a_scale.reshape(()) if a_scale.numel() == 1 else a_scale.unsqueeze(-1)
     return total * (left * (b_scale.reshape(()) if b_scale.numel() == 1 else b_scale))
 
@@ -127,7 +127,7 @@ def quantised_gemm(
     """alpha * a @ b + c of bytes, as floats or quantised again."""
     left = a.transpose(0, 1) if node.get("transA", 0) else a
     right = b.transpose(0, 1) if node.get("transB", 0) else b
-    total = integer_product(left, *right_operand(right, a_zero, b_zero))
+    total = integer_product(left, right, a_zero, zero_of(b_zero, right))
     total = total if c is None else total + c
     wide = total.cast(dtypes.float32) * (a_scale * b_scale * float(node.get("alpha", 1.0)))
     if y_scale is None or y_zero is None:
@@ -171,14 +171,15 @@ def dynamic_quantize_lstm(
     r_zero: Tensor,
 ) -> tuple[Value, ...]:
     """An LSTM with weights of bytes (directions, in, gates); inputs and states are rounded to bytes as they come."""
-    weights = [
-        (part.cast(dtypes.float32) - _by_column(zero)) * _by_column(scale)
-        for part, scale, zero in ((w, w_scale, w_zero), (r, r_scale, r_zero))
-    ]
+    weights = [_known_floats(part, scale, zero) for part, scale, zero in ((w, w_scale, w_zero), (r, r_scale, r_zero))]
     old = Node("LSTM", DOMAIN, 14, node.name, node.outputs, node.attributes)
-    turned = [part.transpose(1, 2) for part in weights]
-    result: tuple[Value, ...] = lstm(old, x, turned[0], turned[1], b, lengths, first, first_cell, p)
+    result: tuple[Value, ...] = lstm(old, x, weights[0], weights[1], b, lengths, first, first_cell, p)
     return result
+
+
+def _known_floats(part: Tensor, scale: Tensor, zero: Tensor) -> Tensor:
+    """Weights of bytes (directions, in, gates) as floats (directions, gates, in)."""
+    return ((part.cast(dtypes.float32) - _by_column(zero)) * _by_column(scale)).transpose(1, 2)
 
 
 def _by_column(part: Tensor) -> Tensor:

@@ -34,10 +34,14 @@ class Pooling:
 
 
 def max_pool_of_images(
-    x: UOp, kernel: tuple[int, ...], stride: tuple[int, ...], padding: tuple[tuple[int, int], ...]
+    x: UOp,
+    kernel: tuple[int, ...],
+    stride: tuple[int, ...],
+    padding: tuple[tuple[int, int], ...],
+    is_last: bool = False,
 ) -> UOp:
-    """The same along the last two axes; halves with channels last, as convolutions keep them (`channels_last`)."""
-    if x.dtype not in dtypes.float16s:
+    """The same along the last two axes; halves, or if it `is_last`, with channels last, as convolutions keep them."""
+    if x.dtype not in dtypes.float16s and not is_last:
         return max_pool(x, Pooling(2, kernel, stride, padding))
     return max_pool(x.permute((0, 2, 3, 1)), Pooling(1, kernel, stride, padding)).permute((0, 3, 1, 2))
 

@@ -12,7 +12,7 @@ products: m = 2 has 16 products where 36 are written, m = 4 has 36 for 144.
 
 The matrices follow from m+1 points: products of polynomials are known from their values there and their leading
 coefficients. Points come as a and -a, whose polynomials have the same even part and opposite odd parts: the matrices
-here have a row (A': a column) for each part, and `_folded` makes their sum and difference.
+here have a row (A': a column) for each part, and `folded` makes their sum and difference.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _parts(row: tuple[Fraction, ...], point: Fraction) -> list[tuple[Fraction, .
     return [tuple(c if k % 2 == parity else Fraction(0) for k, c in enumerate(row)) for parity in (0, 1)]
 
 
-def _folded(values: list[UOp]) -> list[UOp]:
+def folded(values: list[UOp]) -> list[UOp]:
     """a, b, c, ..., z -> a, b + c, b - c, ..., z"""
     found = list(values)
     for i in range(1, len(values) - 1, 2):
@@ -76,7 +76,7 @@ def _folded(values: list[UOp]) -> list[UOp]:
     return found
 
 
-def _combined(matrix: Matrix, values: Sequence[UOp]) -> list[UOp]:
+def combined(matrix: Matrix, values: Sequence[UOp]) -> list[UOp]:
     """The matrix times a column of values."""
     results = []
     for row in matrix:
@@ -95,7 +95,7 @@ def _times(value: UOp, factor: Fraction) -> UOp:
     return value if factor == 1 else value * const(value.dtype, float(factor))
 
 
-def _both_ways(transform: Callable[[Sequence[UOp]], list[UOp]], square: list[list[UOp]]) -> UOp:
+def both_ways(transform: Callable[[Sequence[UOp]], list[UOp]], square: list[list[UOp]]) -> UOp:
     """The transform of all columns, then of all rows, one after the other on a new first axis."""
     columns = [transform(column) for column in zip(*square, strict=True)]
     rows = [transform(row) for row in zip(*columns, strict=True)]
@@ -111,9 +111,9 @@ def winograd(x: UOp, w: UOp, m: int, groups: int, padding: Pads, sizes: tuple[in
     around = _in_blocks(x, m, (rows, columns), padding)
     places = [[_at_place(around, m, (i, j), groups) for j in range(m + 2)] for i in range(m + 2)]
     taps = [[_tap(w, (i, j), groups) for j in range(3)] for i in range(3)]
-    seen = _both_ways(lambda values: _folded(_combined(of_inputs, values)), places)
+    seen = both_ways(lambda values: folded(combined(of_inputs, values)), places)
     seen = seen.permute((1, 2, 0, 3, 4, 5)).stage()  # what a tile is made into lies close together
-    weights = _both_ways(lambda values: _folded(_combined(of_weights, values)), taps).stage()
+    weights = both_ways(lambda values: folded(combined(of_weights, values)), taps).stage()
     full = (points, groups, outputs // groups, tiles, part)
     left = weights.reshape((*full[:3], 1, part)).expand(full)
     right = seen.reshape((groups, part, points, tiles)).permute((2, 0, 3, 1)).reshape((points, groups, 1, tiles, part))
@@ -121,7 +121,7 @@ def winograd(x: UOp, w: UOp, m: int, groups: int, padding: Pads, sizes: tuple[in
     products = products.permute((1, 0, 2)).stage()
     values = [_one(products, i).reshape((outputs, batch, rows, columns)) for i in range(points)]
     square = [values[start : start + m + 2] for start in range(0, points, m + 2)]
-    found = _both_ways(lambda values: _combined(back, _folded([*values])), square)
+    found = both_ways(lambda values: combined(back, folded([*values])), square)
     found = found.reshape((m, m, outputs, batch, rows, columns)).permute((3, 2, 4, 0, 5, 1))
     found = found.reshape((batch, outputs, rows * m, columns * m)).stage()
     return found.shrink([(0, n) for n in (batch, outputs, *sizes)]) if (rows * m, columns * m) != sizes else found

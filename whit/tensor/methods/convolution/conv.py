@@ -5,10 +5,11 @@ The transposed one spreads the elements `stride` apart and slides the weights ov
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Self
 
-from whit.config import WINO
-from whit.dtype import DType
+from whit.config import FROZEN, WINO
+from whit.dtype import DType, dtypes
 from whit.engine.devices.device import target_of
 from whit.errors import ArgumentError, ShapeError
 from whit.ir.op import Shape, spell_shape
@@ -17,6 +18,7 @@ from whit.tensor.core import storable, whole
 from whit.tensor.methods.convolution.pooling import check_fits, each, paddings
 from whit.tensor.methods.readings import two_readings
 from whit.tensor.methods.reduction.reduce import sum_dtype
+from whit.tensor.told import told
 from whit.tensor.topic import Topic
 
 MOST_CUT_OFF = -(2**31)  # positions of an axis, as negative padding
@@ -79,12 +81,15 @@ class Convolutions(Topic):
         check_fits("conv2d", self, kernel, gaps, around)
         from whit.tensor.graphs.convolution.convolve import NEVER, Sliding, convolve  # lazy: six modules of algorithms
 
-        forms = forms_of(target_of(self.device))
+        forms = forms_of(target_of(self.device), is_frozen=bool(FROZEN))
         fewer = int(WINO) if WINO >= 0 or forms.has_transforms else NEVER
         slide = Sliding(steps, gaps, groups, tuple(left.shape[2:]), tuple(kernel), tuple(pads), fewer, forms)
         total = convolve(left.uop.cast(wide), right.uop.cast(wide), slide)
         result = self._wrap(total.cast(narrow) if narrow.is_float or dtype is not None else total)
-        return result if offset is None else result + offset.reshape((1, outputs, *(1,) * count))
+        if offset is None:
+            return result
+        said = {"groups": groups, "stride": steps, "dilation": gaps, "padding": pads, "kernel": kernel}
+        return told("conv", result + offset.reshape((1, outputs, *(1,) * count)), left, kernels, offset, **said)
 
     def _bias(self, name: str, bias: Any, outputs: int) -> Self | None:
         """One number for each output channel."""
@@ -139,12 +144,48 @@ class Convolutions(Topic):
                 self._made(),
                 "It must be smaller than the stride or the dilation.",
             )
+        ends = zip(self.shape[2:], steps, gaps, kernel, pads, more, strict=True)
+        sizes = tuple([(n - 1) * s - sum(p) + d * (k - 1) + 1 + extra for n, s, d, k, p, extra in ends])
+        said = {"groups": groups, "stride": steps, "dilation": gaps, "padding": pads, "output_padding": more}
+        if self._is_gathered(kernels, sizes, steps, pads):
+            result = self._by_residues(kernels, sizes, steps, gaps, groups, pads)
+            result = result if bias is None else result + bias.reshape((1, part * groups, *(1,) * count))
+            return told("conv_transpose", result, self, kernels, bias, **said)
         flipped = kernels.reshape((groups, inputs // groups, part, *kernel)).transpose(1, 2)
         flipped = flipped.reshape((groups * part, inputs // groups, *kernel)).flip(tuple(range(2, 2 + count)))
         reach = [d * (k - 1) for k, d in zip(kernel, gaps, strict=True)]
         around = [(r - before, r - after + extra) for r, (before, after), extra in zip(reach, pads, more, strict=True)]
         spread = self._spread_out(steps).pad([(0, 0), (0, 0), *around])
-        return spread.conv2d(flipped, bias, groups=groups, dilation=gaps)
+        result = spread.conv2d(flipped, bias, groups=groups, dilation=gaps)
+        return told("conv_transpose", result, self, kernels, bias, **said)
+
+    def _by_residues(
+        self,
+        weight: Self,
+        sizes: tuple[int, ...],
+        steps: tuple[int, ...],
+        gaps: tuple[int, ...],
+        groups: int,
+        pads: Sequence[tuple[int, int]],
+    ) -> Self:
+        """The transposed convolution as the gradient of a convolution."""
+        from whit.tensor.graphs.convolution.convolve import NEVER, Sliding, gradient_of_input  # lazy: as above
+
+        forms = forms_of(target_of(self.device), is_frozen=bool(FROZEN))
+        fewer = int(WINO) if WINO >= 0 or forms.has_transforms else NEVER
+        slide = Sliding(steps, gaps, groups, sizes, tuple(weight.shape[2:]), tuple(pads), fewer, forms)
+        return self._wrap(gradient_of_input(self.uop, weight.uop, slide))
+
+    def _is_gathered(
+        self, weight: Self, sizes: tuple[Any, ...], steps: tuple[int, ...], pads: Sequence[tuple[int, int]]
+    ) -> bool:
+        """Whether a transposed convolution is computed for each remainder of positions by the strides: no kernel reads
+        zeros between elements."""
+        is_spread = any(step > 1 for step in steps)
+        is_known = all(isinstance(size, int) and size > 0 for size in (*self.shape, *weight.shape, *sizes))
+        is_plain = self.dtype is weight.dtype is dtypes.float32 and all(min(pair) >= 0 for pair in pads)
+        target = target_of(self.device)
+        return is_spread and is_known and is_plain and target is not None and not target.is_gpu
 
     def _spread_out(self, steps: tuple[int, ...]) -> Self:
         """Zeros between the elements of the last axes: n -> (n - 1) * step + 1."""

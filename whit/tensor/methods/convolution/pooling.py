@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any, Self
 
+from whit.config import FROZEN
 from whit.dtype import dtypes, least_upper_float
 from whit.engine.devices.device import target_of
 from whit.errors import ArgumentError, ShapeError
@@ -17,9 +18,12 @@ from whit.tensor.graphs.convolution.sliding import windows
 from whit.tensor.graphs.softmax import reduced
 from whit.tensor.methods.readings import two_readings
 from whit.tensor.methods.reduction.reduce import sum_dtype
+from whit.tensor.told import told
 from whit.tensor.topic import Topic
 
 Pads = list[tuple[int, int]]
+
+FEW_CHANNELS = 8  # below which an image does not gain by lying with channels last
 
 
 def each(name: str, what: str, value: Any, count: int, least: int | None = None) -> tuple[int, ...]:
@@ -141,7 +145,8 @@ class Pooling(Topic):
         both = [(before, after + more) for (before, after), (_, more) in zip(pads, extra, strict=True)]
         total = _pooled(_padded(x, both), kernel, steps, gaps, ops.ADD)
         if not any(more for _, more in extra) and (count_include_pad or not any(map(sum, pads))):
-            return self._wrap((total / float(prod(kernel))).cast(least_upper_float(self.uop.dtype)))
+            mean = self._wrap((total / float(prod(kernel))).cast(least_upper_float(self.uop.dtype)))
+            return told("avg_pool", mean, self, kernel=kernel, stride=steps, dilation=gaps, padding=pads)
         number = UOp.const(dtypes.weakint, 1)
         outputs = total.shape[lead:]
         for i, (n, o) in enumerate(zip(self.shape[lead:], outputs, strict=True)):
@@ -174,7 +179,9 @@ class Pooling(Topic):
         if not return_indices and gaps == (1, 1) and self._gathers(kernel, steps):
             from whit.tensor.graphs.convolution.max_pool import max_pool_of_images  # lazy: an algorithm
 
-            return self._wrap(max_pool_of_images(self.uop, kernel, steps, tuple(both)))
+            forms = forms_of(target_of(self.device), is_frozen=bool(FROZEN))
+            is_last = forms.keeps_weights and self.dtype is dtypes.float32 and self.shape[1] >= FEW_CHANNELS
+            return self._wrap(max_pool_of_images(self.uop, kernel, steps, tuple(both), is_last))
         x = _padded(self.uop, both)
         if any(map(any, both)):
             inside = _padded(broadcast_scalar(const(dtypes.bool, True), self.shape), both)
@@ -187,12 +194,16 @@ class Pooling(Topic):
 
     def _gathers(self, kernel: tuple[int, ...], steps: tuple[int, ...]) -> bool:
         """Whether the gradient of max pooling reads windows of images."""
-        forms = forms_of(target_of(self.device))
+        forms = forms_of(target_of(self.device), is_frozen=bool(FROZEN))
         is_of_images = self.ndim == 4 and all(isinstance(size, int) and size for size in self.shape)
         if not is_of_images or not self.dtype.is_float:
             return False
         overlaps = any(size > step for size, step in zip(kernel, steps, strict=True))
-        return forms.pools_gather or (forms.overlaps_gather and overlaps and self.dtype not in dtypes.float16s)
+        return (
+            forms.pools_gather
+            or forms.keeps_weights
+            or (forms.overlaps_gather and overlaps and self.dtype not in dtypes.float16s)
+        )
 
     @two_readings("stride", "padding", "output_size")
     def max_unpool2d(

@@ -22,6 +22,7 @@ from whit.records import dataclass
 from whit.tensor.core import check_number, whole
 from whit.tensor.graphs.convolution.sliding import taken
 from whit.tensor.methods.reduction.reduce import sum_dtype
+from whit.tensor.told import told
 from whit.tensor.topic import Topic
 
 _MODES = {
@@ -116,7 +117,8 @@ class Resizing(Topic):
             x = _resized(x, axis, count, kind, _line(kind, source, count, scale, align_corners))
         if self.dtype is dtypes.uint8 and not keeps:  # images: their own dtype, as in PyTorch
             return self._wrap(x.round().maximum(0.0).minimum(255.0).cast(dtypes.uint8))
-        return self._wrap(x if keeps else x.cast(least_upper_float(self.dtype)))
+        result = self._wrap(x if keeps else x.cast(least_upper_float(self.dtype)))
+        return told("interpolate", result, self, mode=mode, align_corners=align_corners, scales=scales)
 
     def _new_sizes(self, size: Any, scale_factor: Any) -> tuple[list[int], list[float | None]]:
         if (size is None) == (scale_factor is None):

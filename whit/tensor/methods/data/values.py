@@ -36,6 +36,7 @@ from whit.tensor.core import (
 from whit.tensor.display import html_of, show, text_of
 from whit.tensor.engine import (
     explain,
+    is_in_memory,
     item,
     kernels,
     note_realised,
@@ -128,6 +129,8 @@ class Values(Topic):
 
     def _buffer(self) -> UOp:
         """The BUFFER that holds the value, computed if it is not yet; of a file, what was read from it."""
+        if current() is None and is_in_memory(self.uop):  # 3 us less than what follows
+            return self.uop
         forbid(user_method())
         if is_disk(self.device):
             return self.to("CPU")._buffer()

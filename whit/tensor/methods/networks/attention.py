@@ -18,6 +18,7 @@ from whit.tensor.graphs.linear_algebra.contract import product_of
 from whit.tensor.graphs.mixing import mixed_gradients
 from whit.tensor.graphs.softmax import broadcast_like, power_of, reduced
 from whit.tensor.methods.reduction.reduce import sum_dtype
+from whit.tensor.told import told
 from whit.tensor.topic import Topic
 from whit.transform import Form, derivative
 
@@ -61,6 +62,7 @@ class Attention(Topic):
         """
         keys, values = (self._operand("scaled_dot_product_attention", other) for other in (key, value))
         self._fit(keys, values)
+        given = keys, values
         heads = [t.shape[-3] if t.ndim > 2 else 1 for t in (self, keys, values)]
         if not enable_gqa and len(set(heads) - {1}) > 1:
             raise ShapeError(
@@ -87,7 +89,11 @@ class Attention(Topic):
         result = (mixed / broadcast_like(total, mixed)).cast(narrow)
         if weights is not power and not steps_to(power, weights):  # all of them are dropped
             return self._wrap(result)
-        return self._wrap(result.formula(ATTENTION, weights, power, inner, seen))
+        found = self._wrap(result.formula(ATTENTION, weights, power, inner, seen))
+        mask = attn_mask if isinstance(attn_mask, type(self)) else None
+        if dropout_p or mask is not attn_mask:
+            return found
+        return told("attention", found, self, given[0], given[1], mask, is_causal=is_causal, scale=factor)
 
     def _fit(self, keys: Self, values: Self) -> None:
         shapes = [t.shape for t in (self, keys, values)]

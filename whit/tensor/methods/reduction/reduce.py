@@ -29,6 +29,7 @@ from whit.tensor.graphs.positions import sized
 from whit.tensor.graphs.restate import restate
 from whit.tensor.graphs.softmax import broadcast_like, kept_shape, log_softmax, logsumexp, reduced, shifted, softmax
 from whit.tensor.methods.readings import note_single
+from whit.tensor.told import told
 from whit.tensor.topic import Topic
 
 
@@ -336,8 +337,10 @@ class Reductions(Topic):
 
     def softmax(self, axis: Any = -1, dtype: DTypeLike | None = None, dim: Any = None) -> Self:
         """exp(self), scaled to the sum 1."""
-        result = softmax(*self._exponents("softmax", axis if dim is None else dim, dtype))
-        return self._narrow(result) if dtype is None else self._wrap(result.cast(storable("softmax", dtype)))
+        x, axes = self._exponents("softmax", axis if dim is None else dim, dtype)
+        if dtype is not None:
+            return self._wrap(softmax(x, axes).cast(storable("softmax", dtype)))
+        return told("softmax", self._narrow(softmax(x, axes)), self, axes=axes)
 
     def softmin(self, axis: Any = -1, dtype: DTypeLike | None = None, dim: Any = None) -> Self:
         """exp(-self), scaled to the sum 1."""
@@ -345,13 +348,17 @@ class Reductions(Topic):
 
     def log_softmax(self, axis: Any = -1, dtype: DTypeLike | None = None, dim: Any = None) -> Self:
         """The logarithm of `softmax`."""
-        result = log_softmax(*self._exponents("log_softmax", axis if dim is None else dim, dtype))
-        return self._narrow(result) if dtype is None else self._wrap(result.cast(storable("log_softmax", dtype)))
+        x, axes = self._exponents("log_softmax", axis if dim is None else dim, dtype)
+        if dtype is not None:
+            return self._wrap(log_softmax(x, axes).cast(storable("log_softmax", dtype)))
+        return told("log_softmax", self._narrow(log_softmax(x, axes)), self, axes=axes)
 
     def logsumexp(self, axis: Any = None, keepdim: bool = False, dim: Any = None, keepdims: bool = False) -> Self:
         """log(sum(exp(self))) without overflow; -inf of no elements."""
         axes = self._axes("logsumexp", either("logsumexp", axis, dim))
-        return self._narrow(logsumexp(self._wide(), axes, keeps(keepdim, keepdims)))
+        keeps_axes = keeps(keepdim, keepdims)
+        result = self._narrow(logsumexp(self._wide(), axes, keeps_axes))
+        return told("logsumexp", result, self, axes=axes, keepdims=keeps_axes)
 
     def layernorm(self, axis: Any = -1, eps: float = 1e-05, dim: Any = None) -> Self:
         """Shifted and scaled to mean 0 and variance 1 along the axes."""
@@ -359,7 +366,7 @@ class Reductions(Topic):
         x = self._wide()
         away = x - broadcast_like(mean_of(x, axes, keepdim=True), x)
         scale = (mean_of(away * away, axes, keepdim=True) + eps).sqrt().reciprocal()
-        return self._narrow(away * broadcast_like(scale, x))
+        return told("layer_norm", self._narrow(away * broadcast_like(scale, x)), self, None, None, axes=axes, eps=eps)
 
     def batchnorm(self, weight: Any, bias: Any, mean: Any, invstd: Any, axis: Any = 1) -> Self:
         """(self - mean) * invstd * weight + bias, each of which has the sizes of the axes named."""

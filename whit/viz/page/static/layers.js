@@ -13,10 +13,10 @@ const PHASES = ["forward", "backward", "step"];
 
 // Sorts of layers by their class, with the colours of ops that are like them.
 const SORTS = [
-  ["embeddings", "access", /embedding/i],
+  ["embeddings", "access", /embedding|^gather/i],
   ["norms", "reduce", /norm/i],
   ["attention, recurrence", "loop", /attention|lstm|gru|rnn/i],
-  ["products, convolutions", "math", /linear|conv|bilinear|dense|proj/i],
+  ["products, convolutions", "math", /linear|conv|bilinear|dense|proj|matmul|gemm|einsum/i],
   ["losses, activations", "choose", /loss|elu|gelu|relu|silu|softmax|sigmoid|tanh|dropout|activation/i],
 ];
 const OTHER = ["other layers", "call"];
