@@ -21,7 +21,7 @@ from whit.llm.families import BY_NAME, NONE, Family, family_of
 from whit.llm.tokenisers.vocabulary import Vocabulary, vocabulary_of
 from whit.llm.weights import Entry
 from whit.nn.state.gguf import gguf_read
-from whit.nn.state.source import open_source
+from whit.tensor.source import open_source
 from whit.records import dataclass, replace
 
 SCALINGS = {"": "none", "none": "none", "linear": "linear", "yarn": "yarn", "longrope": "longrope"}
