@@ -391,10 +391,7 @@ class Runner:
                 raise
             finally:
                 places.leave(place)
-            if len(results) < len(step.outputs):
-                check_results(
-                    step.node, len(results), [name for name in step.outputs[len(results) :] if name in last_use]
-                )
+            check_results(step.node, step.outputs, results, last_use)
             for name, value in zip(step.outputs, results, strict=False):
                 if name and name not in live:  # a condition may be known before
                     live[name] = value
@@ -410,7 +407,7 @@ class Runner:
         except JitError:
             raise
         except Exception as error:
-            raise explained(error, step.node, [live.get(name) for name in step.inputs])  # noqa: B904
+            raise explained(error, step.node, [live[n] if n and n in live else None for n in step.inputs])  # noqa: B904
 
     def _step(self, step: Step, live: Values) -> tuple[Any, ...]:
         given = [live[name] if name else None for name in step.inputs]

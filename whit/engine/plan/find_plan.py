@@ -48,7 +48,7 @@ MOST_CONSTANTS = 10_000
 
 # (graph, slots, device, settings) -> what the device's `load` gave
 _plans: RecentlyUsed[tuple[Any, ...], Any] = RecentlyUsed(
-    "engine.plans", MOST_STEPS, lambda loaded: 1 + len(plan_of(loaded).steps)
+    "engine.plans", MOST_STEPS, lambda loaded: 1 + len(getattr(plan_of(loaded), "steps", ()))
 )
 _constants: RecentlyUsed[tuple[UOp, str], Buffer] = RecentlyUsed("engine.constants", MOST_CONSTANTS)
 _lock = threading.RLock()
