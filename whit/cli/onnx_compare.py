@@ -21,7 +21,6 @@ import numpy as np
 from whit.cli.onnx_inside import standalone
 from whit.cli.onnx_profile import ascii_of
 from whit.errors import UserError
-from whit.nn.state.source import open_source
 from whit.onnx import Model
 from whit.onnx.graph import Step
 from whit.onnx.places import graphs_in
@@ -30,6 +29,7 @@ from whit.onnx.tensors import Store
 from whit.onnx.wire import Wire
 from whit.onnx.writing.wire import field
 from whit.tensor import Tensor
+from whit.tensor.source import open_source
 
 FAR = 1e-3  # of the largest value of an output: more is a difference
 PROBES = 12  # nodes that are asked for at a time

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from whit.nn.state.source import open_source
 from whit.onnx import Model
 from whit.onnx.constants import Constant
 from whit.onnx.graph import Graph, Step, reads_of
@@ -22,6 +21,7 @@ from whit.onnx.tensors import NUMPY
 from whit.onnx.weights import all_graphs
 from whit.onnx.wire import Span, Wire
 from whit.onnx.writing.wire import field, port
+from whit.tensor.source import open_source
 
 ELEMENTS = {np.dtype(dtype): element for element, dtype in reversed(NUMPY.items())}
 IR_VERSION, GRAPH, IMPORTS, FUNCTIONS = 1, 7, 8, 25  # fields of ModelProto
