@@ -322,19 +322,11 @@ def _lanes_of_stores(
 ) -> None:
     """Lanes along an output range that no vectorised reduction depends on, and that need not run in order."""
     blocked = _around_loops(strategy.order, body, found, free) | set(ordered)
-    allowed = [r for r in strategy.order if r in widths and r not in blocked]
-    scores = {r: _score(body, found[0], r, free, is_output=True) for r in allowed}
-    best = max(scores, key=lambda r: (scores[r], strategy.order.index(r)), default=None)
-    if best is None or size_of(best) < 2 or scores[best] <= -4 * len(body.src):
+    best = _best_of_stores([r for r in strategy.order if r in widths and r not in blocked], body, found[0], free)
+    if best is None:
         return
     width = widths[best]
-    whole = _read_along(strategy, found[0], best, free, width) if size_of(best) in STRIDES and not ordered else None
-    if whole is not None:
-        strategy.lanes[whole], strategy.unroll[best] = width, size_of(best)
-        strategy.order = [*(r for r in strategy.order if r not in (whole, best)), whole, best]
-        strategy.reasons.append(
-            f"lanes along output {whole.arg.name}, all {size_of(best)} of {best.arg.name} beside it"
-        )
+    if not ordered and _stores_runs(strategy, found[0], best, free, width):
         return
     strategy.lanes[best] = min(width, _power_below(size_of(best)))
     across = _transposed(strategy, found[0], best, free, width)
@@ -347,6 +339,14 @@ def _lanes_of_stores(
         strategy.order = _as_read(strategy.order, found[0], free)
     strategy.unroll[best] = _vectors_at_once(size_of(best) // width, found[0].nodes, cores if ordered else None)
     strategy.reasons.append(f"lanes along output {best.arg.name}, {strategy.unroll[best]} vectors at a time")
+
+
+def _best_of_stores(allowed: list[UOp], body: UOp, region: Region, free: dict[UOp, frozenset[UOp]]) -> UOp | None:
+    """The range that suits lanes best, the innermost of equals; None if none does."""
+    scores = {r: _score(body, region, r, free, is_output=True) for r in allowed}
+    best = max(scores, key=lambda r: (scores[r], allowed.index(r)), default=None)
+    is_bad = best is None or size_of(best) < 2 or scores[best] <= -4 * len(body.src)
+    return None if is_bad else best
 
 
 def _around_loops(order: list[UOp], body: UOp, found: list[Region], free: dict[UOp, frozenset[UOp]]) -> frozenset[UOp]:
@@ -398,16 +398,22 @@ def _lanes_of_scan(
     strategy.reasons.append(f"lanes along output {best.arg.name}, {strategy.unroll[best]} scans of vectors at a time")
 
 
-def _read_along(
+def _stores_runs(
     strategy: LoopStrategy, region: Region, best: UOp, free: dict[UOp, frozenset[UOp]], width: int
-) -> UOp | None:
-    """The output range along which everything is read that moves along a few results, as colours of a picture do that
-    becomes one with channels last: whole runs are stored then (`interleave`)."""
+) -> bool:
+    """Lanes along another range than that of a few results beside each other, if everything that moves along these is
+    read along it: colours of a picture that comes to lie with channels last are stored by whole runs (`interleave`)."""
     moving = [load.src[1] for load in region.loads if best in free[load]]
-    for r in strategy.order if moving else ():
-        if r is not best and size_of(r) >= width and all(stride(place, r, free) == 1 for place in moving):
-            return r
-    return None
+    if size_of(best) not in STRIDES or not moving:
+        return False
+    long = (r for r in strategy.order if r is not best and size_of(r) >= width)
+    whole = next((r for r in long if all(stride(place, r, free) == 1 for place in moving)), None)
+    if whole is None:
+        return False
+    strategy.lanes[whole], strategy.unroll[best] = width, size_of(best)
+    strategy.order = [*(r for r in strategy.order if r not in (whole, best)), whole, best]
+    strategy.reasons.append(f"lanes along output {whole.arg.name}, all {size_of(best)} of {best.arg.name} beside it")
+    return True
 
 
 def _transposed(

@@ -293,11 +293,16 @@ def _of_images(
             continue
         for way_b in ways_of_b(found, depth, given.m, is_wide=True):
             if way_b in (Way.TRANSPOSED, Way.ACROSS):
-                is_turned = not given.lies_along_n
-                waits, copy_b = is_turned or depth.blocks > 1 or is_long, _copy_of_b(found, way_b)
-                tiling = Tiling(rows, width, vectors, depth, waits, Way.IMAGE, way_b, 0, copy_b)
-                tiling.image, tiling.is_turned = image, is_turned
-                yield replace(tiling, panels=panels, row_items=height // lines, span=given.n)
+                tiling = Tiling(rows, width, vectors, depth, True, Way.IMAGE, way_b, 0, _copy_of_b(found, way_b))
+                tiling = replace(tiling, image=image, panels=panels, row_items=height // lines, span=given.n)
+                yield _as_it_lies(tiling, given, is_long)
+
+
+def _as_it_lies(tiling: Tiling, given: Operands, is_long: bool) -> Tiling:
+    """Sums wait to be turned, unless results lie along columns."""
+    if not given.lies_along_n:
+        return replace(tiling, is_turned=True)
+    return replace(tiling, waits=tiling.depth.blocks > 1 or is_long)
 
 
 def _image_tiles(found: Contraction, given: Operands, width: int) -> list[tuple[int, int]]:
