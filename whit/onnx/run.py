@@ -13,7 +13,7 @@ used last are kept; when there are many, the others go.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from math import prod
 from typing import Any, Final
 
@@ -60,6 +60,12 @@ class Live(dict[str, Any]):
 
     def __contains__(self, name: object) -> bool:
         return super().__contains__(name) or name in self.constants
+
+    def take(self, names: Iterable[str], results: Iterable[Any]) -> None:
+        """The results of a step; a condition may have been known before."""
+        for name, value in zip(names, results, strict=False):
+            if name and name not in self:
+                self[name] = value
 
     def copy(self) -> Live:
         """The same, to go on from."""
@@ -309,9 +315,7 @@ class Runner:
                 check_results(
                     step.node, len(results), [name for name in step.outputs[len(results) :] if name in last_use]
                 )
-            for name, value in zip(step.outputs, results, strict=False):
-                if name and name not in live:  # a condition may be known before
-                    live[name] = value
+            live.take(step.outputs, results)
             if not is_traced and not is_kept:
                 for name in step.reads():
                     if last_use.get(name, -1) <= number:
