@@ -351,3 +351,38 @@ def test_rounds_that_a_tensor_counts_are_captured_when_they_come_again() -> None
     assert made == [1, 2, 2, 2, 2, 2, 3]
     x = np.array([20], np.float32)
     assert kernels_of(run, x=x) == 2  # the number, and a round
+
+
+@pytest.mark.parametrize("most", [None, 3])
+def test_a_loop_that_data_ends_is_one_call_if_it_collects_nothing(most: int | None) -> None:
+    body = graph(
+        [
+            node("Mul", ["v", "three"], ["v1"]),
+            node("Cast", ["i"], ["f"], to=FLOAT),
+            node("Add", ["n", "f"], ["n1"]),
+            node("ReduceMax", ["v1"], ["top"], keepdims=0),
+            node("Less", ["top", "limit"], ["more"]),
+        ],
+        [value("i", INT64, []), value("go", BOOL, []), value("v", FLOAT, [2]), value("n", FLOAT, []), value("three")],
+        [value("more", BOOL), value("v1"), value("n1"), value("three")],
+    )
+    nodes = [node("Loop", ["m" if most else "", "", "x", "n0", "t"], ["y", "count", "same"], body=body)]
+    tensors = [tensor("n0", np.array(0, np.float32)), tensor("t", np.array(3, np.float32))]
+    tensors += [tensor("m", np.array(most))] if most else []
+    run = of(
+        *nodes,
+        inputs=[value("x", FLOAT, [2]), value("limit", FLOAT, [])],
+        outputs=[value("y"), value("count"), value("same")],
+        tensors=tensors,
+    )
+    for start, limit in ((1.0, 100.0), (1.0, 5000.0), (200.0, 100.0)):
+        x, number, count = np.array([start, -1], np.float32), 0, 0
+        expected = x
+        while number < (most or 1000):
+            expected, count, number = expected * 3, count + number, number + 1
+            if expected.max() >= limit:
+                break
+        found = arrays(run(x=x, limit=np.array(limit, np.float32)))
+        assert found["y"].tolist() == expected.tolist()
+        assert (found["count"].tolist(), found["same"].tolist()) == (count, 3.0)
+    assert run.captures == 1

@@ -10,6 +10,8 @@ says. What the host knows is therefore computed before, for all rounds:
     Gather(x, i)       each round gets its part of x, in memory that a pointer moves through
     i * 2              the same in all rounds: a number. Else a tensor that each round gets its part of
 
+A loop that data ends is a `while_loop`, if it collects nothing.
+
 States that no round changes are read from around the loop; the others are states of `whit.scan`.
 """
 
@@ -26,7 +28,7 @@ from whit.onnx.graph import Graph, Step
 from whit.onnx.values import lifted
 from whit.records import dataclass
 from whit.tensor import Tensor
-from whit.tensor.control import scan
+from whit.tensor.control import scan, while_loop
 
 if TYPE_CHECKING:
     from whit.onnx.run import Runner
@@ -79,7 +81,9 @@ def rolled(
     around = {**body.constants, **around, **same}
     first = {state: value for state, value in begun.items() if state not in same}
     rounds = _Search(body, around, ports, isolated).rounds(first, most)
-    if rounds is None or rounds.count < LEAST_ROUNDS:
+    if rounds is None:
+        return None if ports.collected else _while(runner, body, ports, most, first, {**around, **same}, same)
+    if rounds.count < LEAST_ROUNDS:
         return None
     return _outputs(_Written(runner, body, around, rounds), rounds, ports, first, same)
 
@@ -94,6 +98,33 @@ def _outputs(written: _Written, rounds: Rounds, ports: Ports, first: Values, sam
     stacks = dict(zip(device, rows, strict=True))
     stacks.update({name: written.stacked(name) for name in ports.collected if name not in stacks})
     return [*(found[state] for state in ports.ends), *(stacks[name] for name in ports.collected)]
+
+
+def _while(
+    runner: Runner, body: Graph, ports: Ports, most: int, first: Values, around: Values, same: Values
+) -> list[Any]:
+    """The last states of a Loop that data ends, and that collects nothing: nobody knows for how many there is room."""
+    written = _Written(runner, body, around, Rounds(0, [], frozenset(), {}))
+    states = {name: written.tensor(value) for name, value in first.items()}
+    device = runner.context.device
+    begun = {
+        "number": Tensor(np.array(0), device=device),
+        "goes_on": Tensor(np.array(True), device=device),
+        **states,
+    }
+
+    def round_(before: dict[str, Tensor]) -> dict[str, Tensor]:
+        given = {name: before[name] for name in states}
+        live = written.after_round({ports.iteration: before["number"], ports.condition: np.array(True), **given})
+        after = {name: written.tensor(live[ports.ends[name]]) for name in states}
+        return {
+            "number": before["number"] + 1,
+            "goes_on": written.tensor(live[ports.goes_on]).reshape(()),
+            **after,
+        }
+
+    last = while_loop(lambda state: state["goes_on"] & (state["number"] < most), _named(round_), begun)
+    return [last[name] if name in last else same[name] for name in ports.ends]
 
 
 def scan_rolled(
@@ -186,20 +217,26 @@ class _Written:
         names = list(states)
 
         def round_(before: list[Any], parts: dict[str, Tensor]) -> tuple[list[Any], list[Any]]:
-            live = {**self._around, **self._numbers, **dict(zip(names, before, strict=True)), **parts}
-            for step in self._steps:
-                results = self._inner.step(step, live)
-                live.update({name: value for name, value in zip(step.outputs, results, strict=False) if name})
-            return [self._tensor(live[name]) for name in ends], [self._tensor(live[name]) for name in collected]
+            live = self.after_round({**dict(zip(names, before, strict=True)), **parts})
+            return [self.tensor(live[name]) for name in ends], [self.tensor(live[name]) for name in collected]
 
-        first = [self._tensor(value) for value in states.values()]
+        first = [self.tensor(value) for value in states.values()]
         return scan(_named(round_), first, self.parts, self._rounds.count)
 
     def stacked(self, name: str) -> Any:
         """What the host knows in each round, put together."""
         return np.stack([values[name] for values in self._rounds.known])
 
-    def _tensor(self, value: Any) -> Any:
+    def after_round(self, given: Values) -> Values:
+        """All values by name after a round, of those that are given."""
+        live = {**self._around, **self._numbers, **given}
+        for step in self._steps:
+            results = self._inner.step(step, live)
+            live.update({name: value for name, value in zip(step.outputs, results, strict=False) if name})
+        return live
+
+    def tensor(self, value: Any) -> Any:
+        """A value as a tensor."""
         return lifted(self._runner.value(value, False), self._runner.context.device)
 
     def _give_numbers(self, results: Sequence[str]) -> None:
@@ -211,7 +248,7 @@ class _Written:
             if all(np.array_equal(values[0], other) for other in values[1:]):
                 self._numbers[name] = values[0]
             else:
-                self.parts[name] = self._tensor(np.stack(values))
+                self.parts[name] = self.tensor(np.stack(values))
 
     def _takes_part(self, step: Step) -> bool:
         """Whether a step takes the part of a tensor from around that the host says: then each round gets it."""
@@ -221,7 +258,7 @@ class _Written:
         if whole not in self._around or which not in self._rounds.known[0]:
             return False
         places = np.stack([values[which] for values in self._rounds.known])
-        x = self._tensor(self._around[whole])
+        x = self.tensor(self._around[whole])
         axis = int(step.node.get("axis", 0)) % max(x.ndim, 1)
         size = int(x.shape[axis])
         if places.ndim != 1 or int(places.min()) < -size or int(places.max()) >= size:

@@ -14,7 +14,7 @@ used last are kept; when there are many, the others go.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import prod
 from time import perf_counter
 from typing import Any, Final
@@ -67,6 +67,12 @@ class Live(dict[str, Any]):
 
     def __contains__(self, name: object) -> bool:
         return super().__contains__(name) or name in self.constants
+
+    def take(self, names: Iterable[str], results: Iterable[Any]) -> None:
+        """The results of a step; a condition may have been known before."""
+        for name, value in zip(names, results, strict=False):
+            if name and name not in self:
+                self[name] = value
 
     def copy(self) -> Live:
         """The same, to go on from."""
@@ -392,9 +398,7 @@ class Runner:
             finally:
                 places.leave(place)
             check_results(step.node, step.outputs, results, last_use)
-            for name, value in zip(step.outputs, results, strict=False):
-                if name and name not in live:  # a condition may be known before
-                    live[name] = value
+            live.take(step.outputs, results)
             if not is_traced and not is_kept:
                 for name in step.reads():
                     if last_use.get(name, -1) <= number:
