@@ -392,15 +392,17 @@ class _Body:
             return False
         if not all(not name or self._is_fixed(name) for name in step.reads()):
             return False
-        return step.node.op_type != "DequantizeLinear" or not _is_packed(self.known[step.inputs[0]])
+        return step.node.op_type != "DequantizeLinear" or not _is_packed(self.known.get(step.inputs[0]))
 
     def _is_fixed(self, name: str) -> bool:
         constant = self.known.get(name)
         return constant is not None and not (isinstance(constant, Stored) and constant.is_open)
 
 
-def _is_packed(weight: Constant) -> bool:
+def _is_packed(weight: Constant | None) -> bool:
     """Whether a constant is a weight of bytes or fewer bits: four times as large once it is floats."""
+    if weight is None:
+        return False
     is_few = isinstance(weight, Stored) and prod(weight.shape) <= MOST_HOST_FLOATS
     return weight.element in NARROW and not is_few
 

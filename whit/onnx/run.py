@@ -249,8 +249,8 @@ class Runner:
         try:
             part = self._captured(live.copy(), position, arguments.tensors, many.stop, choice.symbolic(shapes))
         except ANSWERS as error:  # what depends on a size is said in many ways, too
-            many.why_not = " ".join([str(error), *getattr(error, "__notes__", ())])
-            return False
+            why = " ".join([str(error), *getattr(error, "__notes__", ())])
+            return many.fails(why) and self._tries_many(live, position, many, shapes, arguments)
         own = self.parts.get(many.key)
         if not isinstance(part.program, Program):
             return False
