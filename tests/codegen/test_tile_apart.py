@@ -86,3 +86,18 @@ def test_weights_are_updated_in_place_by_products_in_one_kernel() -> None:
     Tensor.realize(first, second)
     np.testing.assert_allclose(first.numpy(), a + x @ y, atol=1e-4)
     np.testing.assert_allclose(second.numpy(), 2 * b + x @ x, atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["int8", "uint8"])
+def test_products_of_bytes_share_a_kernel_as_words(kind: str) -> None:
+    random = np.random.default_rng(0)
+    x, *weights = (random.integers(0, 100, (64, 64)).astype(kind if i else "uint8") for i in range(3))
+    rows = random.integers(0, 9, (64, 1)).astype(np.int32)
+    wide = Tensor(x).realize().cast(dtypes.int32)
+    added = Tensor(rows).realize()
+    found = [wide @ (Tensor(w).realize() ^ 1).bitcast(dtypes.int8).cast(dtypes.int32) + added for w in weights]
+    GlobalCounters.reset()
+    Tensor.realize(*found)
+    assert GlobalCounters.kernel_count == 1
+    for result, w in zip(found, weights, strict=True):
+        assert (result.numpy() == x.astype(int) @ (w ^ 1).view(np.int8).astype(int) + rows).all()

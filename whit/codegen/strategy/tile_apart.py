@@ -32,7 +32,7 @@ from whit.target import Target
 
 def tile_apart(body: UOp, target: Target) -> tuple[UOp, list[str]] | None:
     """The tiled kernel, and why it is tiled so; None if it does not fall into contractions over the same blocks."""
-    parts = [as_dot(part, target) or part for part in _parts(body)]
+    parts = [_by_words(part, target) for part in _parts(body)]
     if len(parts) < 2 or _reads_twice(parts):
         return None
     plans = [best_by_items(part, target) for part in parts]
@@ -48,6 +48,12 @@ def tile_apart(body: UOp, target: Target) -> tuple[UOp, list[str]] | None:
     for part in tiled[1:]:
         stores.extend(_renumbered(part, topological(stores), panels).src)
     return UOp.group(*stores), [str(plan) for plan in chosen]
+
+
+def _by_words(part: UOp, target: Target) -> UOp:
+    """A contraction of bytes as one of words."""
+    found = as_dot(part, target)
+    return part if found is None else found
 
 
 def _parts(body: UOp) -> list[UOp]:
