@@ -42,6 +42,7 @@ commands:
   cache   lists, measures or clears the compiled kernels on disk
   replay  runs a graph that an error message saved
   onnx    what is in an ONNX model; runs it, and compares it with onnxruntime
+  llm     runs a language model: writes what follows a text, answers a message, chats
   viz     answers questions about a recording (VIZ=file): kernels, memory, rewrites
 
 options:

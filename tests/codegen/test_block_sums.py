@@ -218,3 +218,28 @@ def test_ten_million_numbers() -> None:
     assert error(Tensor(x).sum(), expected[-1]) < BOUND
     assert error(Tensor(x).cumsum(0), expected) < BOUND
     assert error(Tensor(x).reshape(-1, 10).sum(0), expected[-1] / 10 * np.ones(10)) < BOUND
+
+
+def test_two_loops_of_one_symbolic_size_share_the_number_of_parts() -> None:
+    n = UOp.variable("n", 1, 1000, I64)
+    p0, p1 = (UOp.param(slot, F32, (2 if slot == 0 else 1000,)) for slot in (0, 1))
+    zero = const(I64, 0)
+    body: list[UOp] = []
+    for i in range(2):
+        register = UOp.buffer(i, F32, (1,), memory=Memory.REGISTER)
+        clear = register.store(const(F32, 0.0), zero)
+        r = UOp.range(n, i)
+        ready = register.after(clear)
+        old, value = ready.load(zero), p1.load(r)
+        total = old + value
+        keep = register.store(total, zero)
+        last = register.after(keep)
+        result = last.load(zero)
+        store = p0.store(result, const(I64, i))
+        body += [register, clear, r, ready, old, value, total, keep, r.end(), last, result, store]
+    blocked = block_sums(make(ops.LINEAR, (p0, p1, n, *body)))
+    assert max(lengths(blocked)) <= MOST
+    verify(blocked, PROGRAM)  # "listed twice", before
+    found, x = np.zeros(2, np.float32), np.arange(1000, dtype=np.float32)
+    run(blocked, {p0: found, p1: x, n: 700})
+    np.testing.assert_array_equal(found, [x[:700].sum()] * 2)

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -16,6 +17,34 @@ from whit.ir.uop import UOp
 from whit.target import Target, parse_target
 
 pytestmark = pytest.mark.cpu
+
+
+@pytest.fixture(autouse=True)
+def ended() -> Iterator[None]:
+    """No process outlives a test."""
+    yield
+    elsewhere.let_go()
+
+
+def test_workers_with_other_settings_are_others() -> None:
+    with Context(COMPILERS=2):
+        compiled(functions(8))
+        before = {id(worker.process) for worker in elsewhere._ready}
+        kernels = functions(8)
+        with Context(NOOPT=True):
+            found, missed = compiled(kernels)
+            assert (missed, found[3]) == ([], compile_kernel(kernels[3], target()))
+        assert before.isdisjoint(id(worker.process) for worker in elsewhere._ready)
+
+
+def test_a_process_that_was_killed_is_replaced() -> None:
+    with Context(COMPILERS=2):
+        compiled(functions(8))
+        for worker in elsewhere._ready:
+            worker.process.kill()
+            worker.process.wait()
+        found, missed = compiled(functions(8))
+        assert (sorted(found), missed) == (list(range(8)), [])
 
 
 def functions(count: int) -> list[UOp]:
@@ -85,18 +114,20 @@ def test_processes_are_started_while_a_large_graph_is_scheduled(monkeypatch: pyt
         elsewhere.prepare(150, target())
         assert elsewhere._ready == []
         elsewhere.prepare(1000, target())
-        first, second = elsewhere._ready
+        processes = {id(worker.process) for worker in elsewhere._ready}
+        assert len(processes) == 2
         monkeypatch.setattr(elsewhere, "_started", None)
         found, missed = compiled(functions(8))
-        assert (sorted(found), missed, elsewhere._ready) == (list(range(8)), [], [])
-        assert first.poll() is not None
-        assert second.poll() is not None
+        assert (sorted(found), missed) == (list(range(8)), [])
+        assert {id(worker.process) for worker in elsewhere._ready} == processes
+        found, missed = compiled(functions(1))  # one is enough for those that wait
+        assert (list(found), missed) == ([0], [])
 
 
 def test_processes_that_are_not_needed_end() -> None:
     with Context(COMPILERS=2):
         elsewhere.prepare(1000, target())
-        processes = [*elsewhere._ready]
+        processes = [worker.process for worker in elsewhere._ready]
         elsewhere.let_go()
         assert elsewhere._ready == []
         assert all(process.poll() is not None for process in processes)
@@ -121,7 +152,7 @@ def test_a_schedule_that_fails_leaves_no_process(monkeypatch: pytest.MonkeyPatch
     with Context(COMPILERS=2), pytest.raises(KeyboardInterrupt):
         x.realize()
     assert len(started) == 2
-    assert all(process.poll() is not None for process in started)
+    assert all(worker.process.poll() is not None for worker in started)
 
 
 def test_few_kernels_are_compiled_here(monkeypatch: pytest.MonkeyPatch) -> None:

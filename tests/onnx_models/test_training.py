@@ -310,3 +310,23 @@ def test_a_condition_on_data_is_written_with_both_branches() -> None:
         x = {"x": np.full(3, size, np.float32)}
         for each in (first, again):
             np.testing.assert_allclose(each(x)["y"].numpy(), y, 1e-6)
+
+
+@pytest.mark.parametrize("kind", ["cnn", "transformer"])
+def test_programs_see_each_weight_that_a_captured_function_changes_in_place(kind: str) -> None:
+    """What programs compute of weights once (layouts, transforms of convolutions) is computed again."""
+    data, before = _cnn() if kind == "cnn" else _transformer()
+    found = onnx.load(data)
+    x = {found.inputs[0].name: _batches(kind)[0][0]}
+    weights = found.weights
+    last = found(x)["y"].numpy()
+    for name in before:
+        change = TinyJit(lambda by, weight=weights[name]: weight.assign(weight * by + 0.1))
+        for by in (1.2, 1.3, 1.4):
+            change(Tensor([by]))
+        wanted = model_with(data, {other: each.numpy() for other, each in weights.items()})(x)["y"].numpy()
+        result = found(x)["y"].numpy()
+        np.testing.assert_allclose(result, wanted, 1e-5, 1e-6)
+        assert np.abs(result - last).max() > 1e-3
+        last = result
+    assert found.captures == 1

@@ -336,6 +336,14 @@ def test_a_variable_may_have_any_name(name: str, device: str) -> None:
     assert (x * variable.bind(7)).sum().item() == 7 * 199 * 100
 
 
+def test_a_softmax_written_by_hand_along_a_symbolic_axis() -> None:
+    """The expanded axis has a size that is a source of the EXPAND, too."""
+    n = Variable("n", 1, 8)
+    x = t(X)[:, : n.bind(5)]
+    e = (x - x.max(-1, keepdim=True)).exp()
+    np.testing.assert_allclose((e / e.sum(-1, keepdim=True)).numpy(), x.softmax(-1).numpy(), rtol=1e-6)
+
+
 @pytest.mark.parametrize(
     ("kernel", "stride", "padding", "dilation"), [(3, 1, 1, 1), (3, 2, 1, 1), (2, 1, 0, 2), (5, 2, 2, 1)]
 )

@@ -47,6 +47,7 @@ COMMANDS = (
     Command("cache", "whit.cli.cache", "lists, measures or clears the compiled kernels on disk"),
     Command("replay", "whit.cli.replay", "runs a graph that an error message saved"),
     Command("onnx", "whit.cli.onnx", "what is in an ONNX model; runs it, and compares it with onnxruntime"),
+    Command("llm", "whit.cli.llm", "runs a language model: writes what follows a text, answers a message, chats"),
     Command("viz", "whit.cli.viz", "answers questions about a recording (VIZ=file): kernels, memory, rewrites"),
 )
 

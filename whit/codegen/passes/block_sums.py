@@ -234,7 +234,7 @@ def _split(linear: UOp, loop: UOp, block: int) -> UOp:
         before = [more, count]
     outer = UOp.range(count, first, loop.arg.kind, Owner.STRIP)
     start = outer * step
-    opened = [*before, outer, start]
+    opened = [outer, start]
     if size.op is ops.CONST and size.arg % block == 0:
         inner = UOp.range(step, first + 1, loop.arg.kind, Owner.STRIP)
     else:
@@ -245,6 +245,8 @@ def _split(linear: UOp, loop: UOp, block: int) -> UOp:
     place = start + inner
     done: dict[UOp, UOp] = {loop: place}
     result: list[UOp] = []
+    listed = set(linear.src)  # another loop of this size may have been split before
+    before = [node for node in before if node not in listed]
     for node in linear.src:
         if node is loop:
             result += [*opened, inner, place]
@@ -253,6 +255,7 @@ def _split(linear: UOp, loop: UOp, block: int) -> UOp:
             result += [inner.end(), done[node]]
         else:
             result.append(_rebuilt(node, done, {}))
+            result += before if node is size else ()
     return make(ops.LINEAR, tuple(result))
 
 

@@ -14,8 +14,9 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from whit.cache import RecentlyUsed, register_cache
@@ -65,7 +66,7 @@ MOST_KERNELS = 4096  # that nobody uses now, or uses again soon
 _kernels: RecentlyUsed[tuple[Any, ...], CompiledKernel] = RecentlyUsed("engine.kernels", MOST_KERNELS)
 _helpers: dict[str, bytes] = {}  # machine code of whit itself, by name
 register_cache(_helpers.clear, "engine.helpers")
-_prepared: list[Callable[[], None]] = []  # what ends processes that were started
+_uses = 0  # how many wait for processes that compile
 _lock = threading.RLock()
 
 
@@ -93,7 +94,8 @@ def get_kernels(functions: Sequence[UOp], target: Target, link: bool = True) -> 
     with _lock:
         settings = code_settings()
         missing = {f.src[0]: f for f in functions if (f.src[0], target, settings, link) not in _kernels}
-        if len(missing) > 1 and threads.thread_count() > 1 and BEAM.value == 0 and not shows_compiling():
+        is_shared = len(missing) > 1 or (bool(missing) and _compilers_wait())
+        if is_shared and threads.thread_count() > 1 and BEAM.value == 0 and not shows_compiling():
             _find_or_compile_all(list(missing.values()), target, link)
         return tuple(get_kernel(function, target, link) for function in functions)
 
@@ -161,16 +163,31 @@ def prepare_compilers(nodes: int, device: str) -> None:
     target = Device[device].target
     if nodes < LARGE_GRAPH or target is None or BEAM.value or COMPILERS.value == 0 or shows_compiling():
         return
-    from whit.engine.compile.elsewhere import let_go, prepare  # lazy: it loads `subprocess`
+    from whit.engine.compile.elsewhere import prepare  # lazy: it loads `subprocess`
 
-    prepare(nodes, target)
-    _prepared.append(let_go)
+    with _lock:
+        if _uses:
+            prepare(nodes, target)
 
 
-def let_go_of_compilers() -> None:
-    """The kernels are compiled."""
-    while _prepared:
-        _prepared.pop()()
+def _compilers_wait() -> bool:
+    elsewhere = sys.modules.get("whit.engine.compile.elsewhere")
+    return elsewhere is not None and elsewhere.is_ready()
+
+
+@contextlib.contextmanager
+def using_compilers() -> Iterator[None]:
+    """Processes that compile kernels inside wait for more up to the end of the outermost one."""
+    global _uses  # noqa: PLW0603  of all threads: the last one ends them
+    with _lock:
+        _uses += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _uses -= 1
+            if not _uses and (elsewhere := sys.modules.get("whit.engine.compile.elsewhere")):
+                elsewhere.let_go()
 
 
 def linked_kernels() -> list[tuple[CompiledKernel, Target]]:
@@ -439,8 +456,11 @@ def _kernel(header: dict[str, Any], library: Library | None, graph: UOp) -> Comp
 
 
 def _after_fork() -> None:
-    global _lock  # noqa: PLW0603  a fork: nobody would release it
+    global _lock, _uses  # noqa: PLW0603  a fork: nobody would release it
     _lock = threading.RLock()
+    _uses = 0
+    if elsewhere := sys.modules.get("whit.engine.compile.elsewhere"):
+        elsewhere.forget()
 
 
 if hasattr(os, "register_at_fork"):

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from whit.cache import RecentlyUsed
 from whit.config import CHECK_PLAN, DEBUG, settings_key
 from whit.dtype import encode
-from whit.engine.compile.compile import let_go_of_compilers, prepare_compilers
+from whit.engine.compile.compile import prepare_compilers, using_compilers
 from whit.engine.compile.progress import Compiling
 from whit.engine.compile.schedules import find_or_make
 from whit.engine.devices.device import Device
@@ -48,7 +48,7 @@ MOST_CONSTANTS = 10_000
 
 # (graph, slots, device, settings) -> what the device's `load` gave
 _plans: RecentlyUsed[tuple[Any, ...], Any] = RecentlyUsed(
-    "engine.plans", MOST_STEPS, lambda loaded: 1 + len(plan_of(loaded).steps)
+    "engine.plans", MOST_STEPS, lambda loaded: 1 + len(getattr(plan_of(loaded), "steps", ()))
 )
 _constants: RecentlyUsed[tuple[UOp, str], Buffer] = RecentlyUsed("engine.constants", MOST_CONSTANTS)
 _lock = threading.RLock()
@@ -61,7 +61,7 @@ def find_plan(graph: Parametrised, device: str) -> Any:
     loaded = _plans.get(_key(graph, device))
     if loaded is None:
         start = perf_counter_ns()
-        with Compiling():
+        with Compiling(), using_compilers():
             loaded = _load(graph, device)
         note_program(graph.graph, device)
         for timer in hooks.timers():
@@ -102,8 +102,6 @@ def _load(graph: Parametrised, device: str) -> Any:
             raise
         except Exception as error:
             raise explain_failure(graph.graph, device, error) from error
-        finally:
-            let_go_of_compilers()
         _plans[key] = loaded
         return loaded
 

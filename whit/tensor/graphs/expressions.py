@@ -211,7 +211,7 @@ def logs_of_shares(node: UOp) -> tuple[UOp, tuple[int, ...]] | None:
     if node.op is not ops.SUB or node.src[1].op is not ops.EXPAND:
         return None
     x, spread = node.src
-    (kept,) = spread.src
+    kept, *_ = spread.src  # behind it stand sizes, where they are symbolic
     axes = tuple(axis for axis, size in enumerate(kept.shape) if size == 1 and x.shape[axis] != 1)
     if not axes:
         return None

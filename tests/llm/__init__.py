@@ -1,0 +1,1 @@
+"""Language models: small random ones of each family against NumPy, tokenisers, sampling, chats."""
