@@ -10,6 +10,7 @@ from whit.onnx.operators.registry import known_operators
 START = "<!-- generated from here on: docs/make_onnx.py -->"
 DOMAINS = {"": "ai.onnx"}
 RESULTS = ROOT / "tests/onnx_models/results.txt"
+REAL = ROOT / "tests/onnx_models/real.txt"
 
 # Why a test of the standard fails.
 REASONS = {
@@ -72,7 +73,24 @@ def table() -> str:
             since = ", ".join(map(str, sorted(known[domain, name]))) or "all"
             parts.append(f"| `{name}` | {since} | {shown} |")
         parts.append("")
-    return "\n".join(parts)
+    return "\n".join([*parts, *real()])
+
+
+def real() -> list[str]:
+    """Models that people use, and how far they are from onnxruntime."""
+    rows = [line.split("\t") for line in REAL.read_text().splitlines()]
+    return [
+        "## Models that people use",
+        "",
+        "By `make onnx-real`: the package and the file, and the worst difference of an output from onnxruntime's, as a",
+        "part of its largest value (of models that round to 8 bits on the way, of each node alone, or the mean of all",
+        "differences); then questions, and what the models answer.",
+        "",
+        "| model | difference |",
+        "|---|---|",
+        *(f"| {name} | {found} |" for name, found in rows),
+        "",
+    ]
 
 
 def page() -> str:
