@@ -21,8 +21,8 @@ from whit.llm.families import BY_NAME, NONE, Family, family_of
 from whit.llm.tokenisers.vocabulary import Vocabulary, vocabulary_of
 from whit.llm.weights import Entry
 from whit.nn.state.gguf import gguf_read
-from whit.tensor.source import open_source
 from whit.records import dataclass, replace
+from whit.tensor.source import open_source
 
 SCALINGS = {"": "none", "none": "none", "linear": "linear", "yarn": "yarn", "longrope": "longrope"}
 POOLINGS = {0: "mean", 1: "mean", 2: "first", 3: "last"}
