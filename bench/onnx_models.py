@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from onnx_start import HEAD, measure_start, spell
+from onnx_start import HEAD, measure_start, sizes_of, spell
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
@@ -69,16 +69,6 @@ class Line:
     def ratio(self) -> float:
         """How many times faster whit is."""
         return self.onnxruntime / self.whit
-
-
-def sizes_of(model: onnx.Model, given: dict[str, int]) -> dict[str, int]:
-    """A size for each name; "*" stands for all that are not named. The first axis is the batch."""
-    found = dict(given)
-    for port in model.inputs:
-        for axis, size in enumerate(port.type.shape or ()):
-            if not isinstance(size, int):
-                found.setdefault(str(size), 1 if axis == 0 else given.get("*", 1))
-    return found
 
 
 def measure(path: Path, given: dict[str, int]) -> Line:

@@ -74,6 +74,16 @@ class Starts:
         return self.second.peak_bytes / self.onnxruntime.peak_bytes
 
 
+def sizes_of(model: Any, given: dict[str, int]) -> dict[str, int]:
+    """A size for each name; "*" stands for all that are not named. The first axis is the batch."""
+    found = dict(given)
+    for port in model.inputs:
+        for axis, size in enumerate(port.type.shape or ()):
+            if not isinstance(size, int):
+                found.setdefault(str(size), 1 if axis == 0 else given.get("*", 1))
+    return found
+
+
 def start(program: str, path: Path, inputs: list[str], environment: dict[str, str]) -> Start:
     """Runs a process up to its first result."""
     command = [sys.executable, "-c", program + REPORT, str(path), *inputs]
@@ -127,8 +137,6 @@ def spell(line: Starts) -> str:
 
 def main() -> None:
     """The table."""
-    from onnx_models import sizes_of
-
     from whit import onnx
     from whit.onnx.examples import example_inputs
 

@@ -6,13 +6,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from onnx_models.write import field, model, node, tensor, value
+from onnx_models.write import field, graph, model, node, tensor, value
 
 from cli.schemas import SCHEMAS, differences
 from whit import onnx
+from whit.cli import onnx_compare
 from whit.cli.main import main
 from whit.cli.onnx_compare import Runtime, difference, first_difference, with_outputs
 from whit.cli.onnx_inputs import given_inputs
+from whit.cli.onnx_inside import standalone
 
 
 @pytest.fixture
@@ -180,3 +182,67 @@ def test_a_comparison_of_a_model_with_data_in_other_files(tmp_path: Path, capsys
     assert main(["onnx", str(path), "--compare"]) == 0
     assert "compare     y: differs by" in capsys.readouterr().out
     assert Runtime(str(path), {"x": np.ones((2, 3), np.float32)}).values(["m"]) is not None
+
+
+def _with_graphs() -> bytes:
+    """An If, one branch of which has another If, and a Loop; they read values and weights from around them."""
+    weight, zero = tensor("w", np.full(3, 2, np.float32)), tensor("rounds", np.array(3, np.int64))
+    deep = graph([node("Mul", ["s", "w"], ["d"])], [], [value("d", 1)])
+    flat = graph([node("Neg", ["s"], ["f"])], [], [value("f", 1)])
+    then = graph(
+        [
+            node("Add", ["s", "here"], ["t"]),
+            node("If", ["c"], ["u"], then_branch=deep, else_branch=flat),
+            node("Add", ["t", "u"], ["v"]),
+        ],
+        [],
+        [value("v", 1)],
+        [tensor("here", np.ones(3, np.float32))],
+    )
+    other = graph([node("Neg", ["s"], ["o"])], [], [value("o", 1)])
+    body = graph(
+        [node("Add", ["carried", "w"], ["next"]), node("Identity", ["goes"], ["still"])],
+        [value("i", 7, []), value("goes", 9, []), value("carried", 1, [3])],
+        [value("still", 9, []), value("next", 1, [3])],
+    )
+    nodes = [
+        node("Sin", ["x"], ["s"]),
+        node("If", ["c"], ["y"], then_branch=then, else_branch=other),
+        node("Loop", ["rounds", "", "s"], ["z"], body=body),
+    ]
+    return model(nodes, [value("x", 1, [3]), value("c", 9, [])], [value("y", 1), value("z", 1)], [weight, zero])
+
+
+@pytest.mark.parametrize("condition", [True, False])
+def test_a_graph_inside_of_a_node_becomes_a_model_of_its_own(condition: bool) -> None:
+    data = _with_graphs()
+    loaded = onnx.load(data)
+    inputs = {"x": np.array([1, 2, 3], np.float32), "c": np.array(condition)}
+    sine = np.sin(inputs["x"])
+
+    def ask(names: Sequence[str]) -> dict[str, np.ndarray]:
+        return {name: each.numpy() for name, each in loaded.values(inputs, names).items()}
+
+    found = {}
+    for step in loaded.graph.steps[1:]:
+        made = standalone(data, loaded, inputs, step, ask)
+        assert made is not None
+        inner, given = made
+        found[step.node.op_type] = {name: each.numpy() for name, each in onnx.load(inner)(given).items()}
+    np.testing.assert_allclose(next(iter(found["If"].values())), sine + 1 + sine * 2 if condition else -sine, 1e-6)
+    np.testing.assert_allclose(found["Loop"]["next"], sine + 2, 1e-6)
+    assert standalone(data, loaded, inputs, loaded.graph.steps[0], ask) is None
+
+
+def test_the_search_goes_on_inside_of_nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("onnxruntime")
+    (tmp_path / "a.onnx").write_bytes(_with_graphs())
+    inputs = {"x": np.ones(3, np.float32), "c": np.array(True)}
+    runtime = Runtime(str(tmp_path / "a.onnx"), inputs)
+    real = onnx_compare.difference
+    monkeypatch.setattr(onnx_compare, "difference", lambda a, b: 1.0 if np.allclose(a, _SUM) else real(a, b))
+    found, _ = first_difference(onnx.load(tmp_path / "a.onnx"), runtime, inputs, ["y"])
+    assert found is not None and "If, which makes y; inside of it Add, which makes v" in found
+
+
+_SUM = np.float32(np.sin(np.float32(1))) * 2 + (np.float32(np.sin(np.float32(1))) + 1)

@@ -50,7 +50,7 @@ def test_lanes_that_do_not_count_are_not_read() -> None:
     assert interleave(others, MASKS) is others
 
 
-@pytest.mark.parametrize("count", [2, 4])
+@pytest.mark.parametrize("count", [2, 3, 4])
 def test_stores_that_fill_a_run_are_one(count: int) -> None:
     values = [IN.load(8 * i, 8) for i in range(count)]
     stores = [
@@ -65,7 +65,7 @@ def test_stores_that_fill_a_run_are_one(count: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("count", [2, 4])
+@pytest.mark.parametrize("count", [2, 3, 4])
 def test_compiled_runs_of_any_length_and_dtype(count: int) -> None:
     for size, dtype in ((5000, np.float32), (4099, np.float64), (4104, np.int16)):
         parts = [np.arange(i, i + size).astype(dtype) for i in range(count)]
@@ -75,3 +75,17 @@ def test_compiled_runs_of_any_length_and_dtype(count: int) -> None:
         np.testing.assert_array_equal(found.numpy(), np.stack(parts, -1))
         for part, back in zip(parts, apart, strict=True):
             np.testing.assert_array_equal(part, back)
+
+
+@pytest.mark.cpu
+@pytest.mark.parametrize("channels", [2, 3, 4])
+@pytest.mark.parametrize("dtype", [np.float32, np.uint8, np.float64])
+def test_colours_come_to_lie_beside_each_other(channels: int, dtype: type) -> None:
+    for height, width in ((1, 16), (7, 35)):
+        a = (np.arange(2 * channels * height * width) % 251).reshape(2, channels, height, width).astype(dtype)
+        last = np.ascontiguousarray(a.transpose(0, 2, 3, 1))
+        padded = np.pad(last, [(0, 0), (1, 2), (2, 1), (0, 0)])
+        x = Tensor(a).permute(0, 2, 3, 1)
+        np.testing.assert_array_equal(x.contiguous().numpy(), last)
+        np.testing.assert_array_equal(x.pad([(0, 0), (1, 2), (2, 1), (0, 0)]).contiguous().numpy(), padded)
+        np.testing.assert_array_equal(Tensor(last).permute(0, 3, 1, 2).contiguous().numpy(), a)

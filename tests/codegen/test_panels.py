@@ -237,3 +237,18 @@ def test_a_sum_into_what_it_reads_counts_every_element_once(sizes: tuple[int, in
     w = (Tensor(start) + 0).realize()
     w.assign(w - Tensor(x).T @ Tensor(y)).realize()
     np.testing.assert_array_equal(w.numpy(), start - x.T @ y)
+
+
+@pytest.mark.cpu
+@pytest.mark.parametrize("size", [(14, 14), (9, 20), (16, 13)], ids=str)
+@pytest.mark.parametrize("step", [1, 2])
+def test_rows_of_images_with_channels_last(size: tuple[int, int], step: int) -> None:
+    """Tiles that end with lines, the last one moved back or not, and images whose results lie along columns."""
+    rng = np.random.default_rng(0)
+    for inputs, outputs in ((3, 24), (32, 48)):
+        x = rng.integers(-3, 4, (1, inputs, *size)).astype(np.float32)
+        w = rng.integers(-3, 4, (outputs, inputs, 3, 3)).astype(np.float32)
+        with Context(FROZEN=1, WINO=0):
+            found = Tensor(x).conv2d(Tensor(w), padding=1, stride=step).relu().permute(0, 2, 3, 1).numpy()
+        expected = Tensor(x, device="PYTHON").conv2d(Tensor(w, device="PYTHON"), padding=1, stride=step).relu().numpy()
+        np.testing.assert_array_equal(found, expected.transpose(0, 2, 3, 1))

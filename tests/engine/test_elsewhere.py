@@ -3,18 +3,48 @@
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from whit import Context, dtypes
+from whit import Context, Tensor, dtypes
 from whit.engine.compile import elsewhere
 from whit.engine.compile.compile import compile_kernel
 from whit.engine.devices.device import Device
+from whit.engine.plan import find_plan
 from whit.ir.uop import UOp
 from whit.target import Target, parse_target
 
 pytestmark = pytest.mark.cpu
+
+
+@pytest.fixture(autouse=True)
+def ended() -> Iterator[None]:
+    """No process outlives a test."""
+    yield
+    elsewhere.let_go()
+
+
+def test_workers_with_other_settings_are_others() -> None:
+    with Context(COMPILERS=2):
+        compiled(functions(8))
+        before = {id(worker.process) for worker in elsewhere._ready}
+        kernels = functions(8)
+        with Context(NOOPT=True):
+            found, missed = compiled(kernels)
+            assert (missed, found[3]) == ([], compile_kernel(kernels[3], target()))
+        assert before.isdisjoint(id(worker.process) for worker in elsewhere._ready)
+
+
+def test_a_process_that_was_killed_is_replaced() -> None:
+    with Context(COMPILERS=2):
+        compiled(functions(8))
+        for worker in elsewhere._ready:
+            worker.process.kill()
+            worker.process.wait()
+        found, missed = compiled(functions(8))
+        assert (sorted(found), missed) == (list(range(8)), [])
 
 
 def functions(count: int) -> list[UOp]:
@@ -77,6 +107,52 @@ def test_a_source_that_cannot_be_compiled_is_left() -> None:
         found, missed = compiled(functions(16), ["this is no program"])
     assert missed == [16]
     assert len(found) == 16
+
+
+def test_processes_are_started_while_a_large_graph_is_scheduled(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Context(COMPILERS=2):
+        elsewhere.prepare(150, target())
+        assert elsewhere._ready == []
+        elsewhere.prepare(1000, target())
+        processes = {id(worker.process) for worker in elsewhere._ready}
+        assert len(processes) == 2
+        monkeypatch.setattr(elsewhere, "_started", None)
+        found, missed = compiled(functions(8))
+        assert (sorted(found), missed) == (list(range(8)), [])
+        assert {id(worker.process) for worker in elsewhere._ready} == processes
+        found, missed = compiled(functions(1))  # one is enough for those that wait
+        assert (list(found), missed) == ([0], [])
+
+
+def test_processes_that_are_not_needed_end() -> None:
+    with Context(COMPILERS=2):
+        elsewhere.prepare(1000, target())
+        processes = [worker.process for worker in elsewhere._ready]
+        elsewhere.let_go()
+        assert elsewhere._ready == []
+        assert all(process.poll() is not None for process in processes)
+
+
+def test_a_schedule_that_fails_leaves_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[Any] = []
+    begin = elsewhere._started
+
+    def noted() -> Any:
+        started.append(begin())
+        return started[-1]
+
+    def broken(*_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(elsewhere, "_started", noted)
+    monkeypatch.setattr(find_plan, "load_scheduler", broken)
+    x = Tensor.empty(7)
+    for number in range(300):
+        x = (x + number).exp2()
+    with Context(COMPILERS=2), pytest.raises(KeyboardInterrupt):
+        x.realize()
+    assert len(started) == 2
+    assert all(worker.process.poll() is not None for worker in started)
 
 
 def test_few_kernels_are_compiled_here(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx_models import write
+
+from whit import Tensor
+from whit.png import png_of
 
 ROOT = Path(__file__).parents[2]
 NAMES = sorted(path.stem for path in (ROOT / "examples").glob("*.py"))
@@ -226,6 +230,39 @@ def test_examples_run_and_load_only_what_whit_depends_on(tmp_path: Path) -> None
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert set(json.loads(done.stdout)) <= {"whit", "numpy", "ml_dtypes", "llvmlite"}
+
+
+COLOURS = {"red": (250, 20, 10), "green": (20, 240, 30), "blue": (0, 40, 255)}
+
+
+@pytest.mark.parametrize("colours_last", [False, True])
+@pytest.mark.parametrize("name", COLOURS)
+def test_onnx_image(name: str, colours_last: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A model that says which colour there is most of, in any layout."""
+    shape: list[int | str] = ["n", 8, 12, 3] if colours_last else ["n", 3, 8, 12]
+    nodes = [write.node("ReduceMean", ["x"], ["y"], axes=[1, 2] if colours_last else [2, 3], keepdims=0)]
+    data = write.model(nodes, [write.value("x", 1, shape)], [write.value("y")], version=13)
+    (tmp_path / "m.onnx").write_bytes(data)
+    (tmp_path / "labels.txt").write_text("\n".join(COLOURS))
+    (tmp_path / "p.png").write_bytes(png_of(bytes(COLOURS[name]) * (40 * 30), 30, 40, 3))
+    example = load("onnx_image")
+    found = example.main(*(str(tmp_path / file) for file in ("m.onnx", "p.png", "labels.txt")))
+    mean, deviation = np.array([0.485, 0.456, 0.406]), np.array([0.229, 0.224, 0.225])
+    scores = (np.array(COLOURS[name]) / 255 - mean) / deviation
+    shares = dict(zip(COLOURS, np.exp(scores) / np.exp(scores).sum(), strict=True))
+    assert found[0][0] == name
+    np.testing.assert_allclose([share for _, share in found], [shares[label] for label, _ in found], rtol=1e-4)
+    assert capsys.readouterr().out.splitlines()[0] == f"{shares[name]:6.1%}  {name}"
+
+
+def test_onnx_image_takes_the_middle_of_a_picture() -> None:
+    example = load("onnx_image")
+    stripes = np.zeros((3, 40, 100), np.float32)
+    stripes[:, :, 50:] = 200
+    middle = example.middle(Tensor(stripes), 20, 20).numpy()
+    assert middle.shape == (3, 20, 20)
+    assert middle[:, :, :8].max() < 1 and middle[:, :, 12:].min() > 199
+    assert example.read_labels(None, 2) == ["class 0", "class 1"]
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -36,7 +36,7 @@ from whit.onnx.control import FUNCTIONS
 from whit.onnx.examples import example_inputs
 from whit.onnx.operators.registry import Operator, known_operators
 
-SECONDS = 10  # for one file; they have a hundred bytes
+SECONDS = 10  # of the processors, for one file; they have a hundred bytes
 MEGABYTES = 512  # more than before, for one file
 SMALL = 1 << 16  # elements of results that are computed
 
@@ -295,15 +295,15 @@ def _alarm(*_: Any) -> None:
 def problem_of(data: bytes) -> str:
     """What is wrong with how a file is treated; nothing, if it runs or an error says what is wrong with it."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    signal.signal(signal.SIGALRM, _alarm)
-    signal.setitimer(signal.ITIMER_REAL, SECONDS)
+    signal.signal(signal.SIGPROF, _alarm)
+    signal.setitimer(signal.ITIMER_PROF, SECONDS)
     try:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 run(data)
         finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.setitimer(signal.ITIMER_PROF, 0)
     except UserError as error:
         return "" if str(error).strip() else "an error without words"
     except Exception:

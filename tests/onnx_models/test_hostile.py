@@ -159,6 +159,14 @@ WRONG_NODES = {
         lambda: load(node("Neg", ["w"], ["z", "v"]), node("Add", ["x", "v"], ["y"]), tensors=[tensor("w", np.ones(3))]),
         'nothing makes "v"',
     ),
+    "an input that is left out": (
+        lambda: load(
+            node("DequantizeLinear", ["", "s"], ["w"]),
+            node("Add", ["x", "w"], ["y"]),
+            tensors=[tensor("s", np.ones((), np.float32))],
+        ),
+        "DequantizeLinear cannot be computed\n *of nothing, ",
+    ),
     "an attribute of another kind": (
         lambda: one("Softmax", axis=[1, 2]),
         "Softmax cannot be computed\n *of float32\\(3,\\): .*\n.*The model is wrong",

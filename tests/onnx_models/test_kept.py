@@ -14,6 +14,7 @@ import pytest
 from onnx_models.write import graph, model, node, tensor, value
 from whit import Context, Tensor, clear_caches, onnx
 from whit.engine.compile import disk_cache
+from whit.engine.compile.compile import prepare_pool
 from whit.jit.files import kept
 from whit.onnx import run as running
 from whit.onnx.capture import capture
@@ -32,6 +33,7 @@ class Watch:
 
 @pytest.fixture
 def watch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Watch]:
+    prepare_pool()  # whose code stays where other tests look for it
     found = Watch()
 
     def counted(*arguments: Any) -> Any:

@@ -300,3 +300,12 @@ def test_numbers_that_depend_on_variables_become_tensors() -> None:
     assert isinstance(sizes, Sizes)
     assert isinstance(sizes.tensor(None), Tensor)
     assert sizes.tensor(None).tolist() == [[10, 7]]
+
+
+def test_windows_fit_into_sizes_above_a_bound() -> None:
+    weight = tensor("w", np.random.default_rng(3).standard_normal((1, 2, 5, 5)).astype(np.float32))
+    conv = of([node("Conv", ["x", "w"], ["y"])], [weight], (1, 2, "h", "w"))
+    shapes = [(1, 2, 30, 21), (1, 2, 41, 33), (1, 2, 25, 60), (1, 2, 17, 17), (1, 2, 7, 9), (1, 2, 9, 7)]
+    run = same(conv, shapes, programs=4, close=1e-4)
+    with pytest.raises(ValueError, match=r"[Cc]onv"):
+        run(x=np.ones((1, 2, 4, 9), np.float32))

@@ -260,3 +260,73 @@ def test_weights_in_branches_are_weights() -> None:
     for each in found.weights.values():
         each.assign(each + 1).realize()
     assert (found(x=ones)["y"].tolist(), found(x=-ones)["y"].tolist()) == ([3.0] * 3, [-6.0] * 3)
+
+
+def _choice() -> bytes:
+    """An If whose condition depends on data, with another one in its branch."""
+    deep = graph([node("Mul", ["x", "w"], ["d"])], [], [value("d", 1)])
+    flat = graph([node("Neg", ["x"], ["f"])], [], [value("f", 1)])
+    inner = node("If", ["large"], ["i"], then_branch=deep, else_branch=flat)
+    then = graph([inner, node("Add", ["i", "w"], ["t"])], [], [value("t", 1)])
+    other = graph([node("Exp", ["x"], ["o"])], [], [value("o", 1)])
+    nodes = [
+        node("ReduceMax", ["x"], ["m"], keepdims=0),
+        node("Greater", ["m", "zero"], ["c"]),
+        node("Greater", ["m", "two"], ["large"]),
+        node("If", ["c"], ["y"], then_branch=then, else_branch=other),
+    ]
+    stored = [tensor("zero", np.array(0, np.float32)), tensor("two", np.array(2, np.float32))]
+    stored.append(tensor("w", np.array([2, 3, 4], np.float32)))
+    return model(nodes, [value("x", 1, [3])], [value("y", 1)], stored)
+
+
+CHOICES = (
+    (3, [8.0, 12.0, 16.0], [4.0, 4.0, 4.0]),
+    (1, [1.0, 2.0, 3.0], [1.0, 1.0, 1.0]),
+    (-1, [np.exp(-1)] * 3, [0.0] * 3),
+)
+
+
+def test_a_condition_on_data_becomes_a_choice_in_captured_training() -> None:
+    found = onnx.load(_choice())
+    weight = found.weights["w"]
+
+    @TinyJit
+    def step(x: Tensor) -> tuple[Tensor, Tensor]:
+        with Tensor.train():
+            y = found({"x": x})["y"]
+            return y, y.sum().gradient(weight)[0]
+
+    for size, y, gradient in CHOICES * 2:
+        results = [each.numpy() for each in step(Tensor.full((3,), float(size)).contiguous().realize())]
+        np.testing.assert_allclose(results[0], y, 1e-6)
+        np.testing.assert_allclose(results[1], gradient, 1e-6)
+
+
+def test_a_condition_on_data_is_written_with_both_branches() -> None:
+    first = onnx.load(_choice())
+    again = onnx.load(onnx.export(first, {"x": Tensor([1.0, 1.0, 1.0])}))
+    for size, y, _ in CHOICES:
+        x = {"x": np.full(3, size, np.float32)}
+        for each in (first, again):
+            np.testing.assert_allclose(each(x)["y"].numpy(), y, 1e-6)
+
+
+@pytest.mark.parametrize("kind", ["cnn", "transformer"])
+def test_programs_see_each_weight_that_a_captured_function_changes_in_place(kind: str) -> None:
+    """What programs compute of weights once (layouts, transforms of convolutions) is computed again."""
+    data, before = _cnn() if kind == "cnn" else _transformer()
+    found = onnx.load(data)
+    x = {found.inputs[0].name: _batches(kind)[0][0]}
+    weights = found.weights
+    last = found(x)["y"].numpy()
+    for name in before:
+        change = TinyJit(lambda by, weight=weights[name]: weight.assign(weight * by + 0.1))
+        for by in (1.2, 1.3, 1.4):
+            change(Tensor([by]))
+        wanted = model_with(data, {other: each.numpy() for other, each in weights.items()})(x)["y"].numpy()
+        result = found(x)["y"].numpy()
+        np.testing.assert_allclose(result, wanted, 1e-5, 1e-6)
+        assert np.abs(result - last).max() > 1e-3
+        last = result
+    assert found.captures == 1

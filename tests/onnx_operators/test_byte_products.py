@@ -7,12 +7,19 @@ import pytest
 from onnx_models.write import model, node, tensor, value
 
 from whit import Context, GlobalCounters, Tensor, dtypes, onnx
+from whit.onnx.operators import byte_products
 from whit.onnx.operators.byte_products import convolved, integer_product, largest
 from whit.onnx.operators.origins import Bytes, dequantised, origin
 from whit.onnx.operators.windows import Window
 
 RNG = np.random.default_rng(0)
 UINT8, INT8, FLOAT = 2, 3, 1
+
+
+@pytest.fixture(autouse=True)
+def _with_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same graphs on every machine: without the instruction they are slower, not other ones."""
+    monkeypatch.setattr(byte_products, "has_words", lambda x: True)
 
 
 def integers(kind: str, *shape: int) -> Any:
@@ -86,6 +93,12 @@ def test_each_channel_by_itself(left: str, right: str, w_zero: int | None) -> No
     want = whole_convolution(x.astype(int) - 3, w.astype(int) - (w_zero or 0), THREE, groups=20)
     found = convolution(THREE, Tensor(x), Tensor(w), 3, w_zero)
     assert found is not None and (found.numpy() == want).all()
+
+
+def test_an_image_without_pixels_is_left_to_others() -> None:
+    assert (
+        convolution(ONE, Tensor(integers("uint8", 0, 8, 4, 4)), Tensor(integers("int8", 16, 8, 1, 1)), 3, None) is None
+    )
 
 
 def test_a_weight_that_may_change_has_no_panels() -> None:

@@ -8,7 +8,8 @@ import pytest
 from onnx_models.write import field, graph, model, node, tensor, value
 
 import whit
-from whit import Tensor, onnx
+from whit import Context, Tensor, onnx
+from whit.cache import clear_caches
 from whit.engine.report.launch_names import watched
 from whit.viz.load import load
 from whit.viz.report.layers import layers_data, layers_text
@@ -110,3 +111,40 @@ def test_after_a_call_and_after_an_error_tensors_are_those_of_the_user_again() -
     with whit.profile() as profile:
         (Tensor([1.0, 2.0]) * 3).realize()
     assert [launch.name for launch in profile.launches] == ["mul"]
+
+
+def _images() -> bytes:
+    """A convolution, whose weights are laid out once, a pool and a product."""
+    nodes = [
+        _named("conv", "Conv", ["x", "w", "b"], ["c"], pads=[1, 1, 1, 1]),
+        _named("relu", "Relu", ["c"], ["r"]),
+        _named("pool", "MaxPool", ["r"], ["p"], kernel_shape=[2, 2], strides=[2, 2]),
+        _named("flat", "Flatten", ["p"], ["f"]),
+        _named("head", "Gemm", ["f", "h"], ["y"]),
+    ]
+    random = np.random.default_rng(0)
+    shapes = {"w": (8, 3, 3, 3), "b": (8,), "h": (128, 10)}
+    weights = [tensor(name, random.standard_normal(shape).astype(np.float32)) for name, shape in shapes.items()]
+    return model(nodes, [value("x", 1, [1, 3, 8, 8])], [value("y", 1)], weights)
+
+
+def _names(loaded: onnx.Model) -> set[str]:
+    with whit.profile() as profile:
+        loaded({"x": np.ones((1, 3, 8, 8), np.float32)})["y"].numpy()
+    return {text.rpartition(" ")[0] for launch in profile.launches for text in launch.fused}
+
+
+def test_what_is_made_of_weights_once_takes_no_names_away() -> None:
+    loaded = onnx.load(_images())
+    assert {"conv", "pool", "head"} <= _names(loaded)
+
+
+def test_programs_from_the_disk_are_captured_again_for_who_looks(tmp_path: Path) -> None:
+    x = {"x": np.ones((1, 3, 8, 8), np.float32)}
+    with Context(CACHE=1, CHECK_PLAN=False, CACHE_DIR=str(tmp_path)):
+        onnx.load(_images())(x)["y"].numpy()
+        clear_caches()
+        again = onnx.load(_images())
+        wanted = again(x)["y"].numpy()
+        assert {"conv", "pool", "head"} <= _names(again)
+        np.testing.assert_array_equal(again(x)["y"].numpy(), wanted)

@@ -18,13 +18,18 @@ from typing import Any
 
 import numpy as np
 
+from whit.cli.onnx_inside import standalone
 from whit.cli.onnx_profile import ascii_of
 from whit.errors import UserError
 from whit.onnx import Model
 from whit.onnx.graph import Step
 from whit.onnx.places import graphs_in
+from whit.onnx.proto import read_model
+from whit.onnx.tensors import Store
+from whit.onnx.wire import Wire
 from whit.onnx.writing.wire import field
 from whit.tensor import Tensor
+from whit.tensor.source import open_source
 
 FAR = 1e-3  # of the largest value of an output: more is a difference
 PROBES = 12  # nodes that are asked for at a time
@@ -83,7 +88,7 @@ def difference(found: Any, expected: Any) -> float:
 class Runtime:
     """onnxruntime, asked for values of a model."""
 
-    def __init__(self, file: str, inputs: Mapping[str, Any]) -> None:
+    def __init__(self, file: str, inputs: Mapping[str, Any], data: bytes = b"") -> None:
         if importlib.util.find_spec("onnxruntime") is None:
             raise UserError(
                 "onnx: onnxruntime is not installed", fix="pip install onnxruntime, or leave out --compare."
@@ -92,7 +97,13 @@ class Runtime:
         self.runtime.set_default_logger_severity(4)
         self.file = file
         self.inputs = dict(inputs)
-        self._data = b""
+        self._data = data
+
+    @property
+    def data(self) -> bytes:
+        """The bytes of the model: of its file, or of a part of that."""
+        self._data = self._data or Path(self.file).read_bytes()
+        return self._data
 
     def timed(self, names: Sequence[str]) -> tuple[dict[str, Any], float]:
         """The outputs, and how long the second call takes."""
@@ -107,13 +118,12 @@ class Runtime:
 
     def values(self, names: Sequence[str]) -> dict[str, Any] | None:
         """Values inside of the model; None if it cannot give them."""
-        self._data = self._data or Path(self.file).read_bytes()
         options = self.runtime.SessionOptions()
         options.graph_optimization_level = self.runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
         options.add_session_config_entry(FOLDER, str(Path(self.file).resolve().parent))
         try:
             session = self.runtime.InferenceSession(
-                with_outputs(self._data, names), options, providers=["CPUExecutionProvider"]
+                with_outputs(self.data, names), options, providers=["CPUExecutionProvider"]
             )
             return dict(zip(names, session.run(list(names), self.inputs), strict=True))
         except Exception as error:  # its own kinds, and what they say is told
@@ -148,8 +158,24 @@ def first_difference(
                 break
             same |= _ancestors(steps, makers, number)
     step = steps[current]
-    inside = ", which runs graphs of its own" if graphs_in(step) else ""
-    return f"{step.node}, which makes {', '.join(filter(None, step.outputs))}{inside}", ""
+    node = f"{step.node}, which makes {', '.join(filter(None, step.outputs))}"
+    return node + (_inside(model, runtime, inputs, step) if graphs_in(step) else ""), ""
+
+
+def _inside(model: Model, runtime: Runtime, inputs: Mapping[str, Any], step: Step) -> str:
+    """The first node that differs in the graph that a node runs."""
+    made = standalone(runtime.data, model, inputs, step, runtime.values)
+    if made is None:
+        return ", which runs graphs of its own"
+    data, given = made
+    wire, folder = Wire(open_source("onnx", data)), Path(runtime.file).resolve().parent
+    inner = Model(read_model(wire), Store(wire, folder), model.device, jit=False)
+    below = Runtime(runtime.file, given, data)
+    names = [port.name for port in inner.outputs]
+    wanted, found = below.values(names), arrays(inner(given))
+    differing = [] if wanted is None else [name for name in names if difference(found[name], wanted[name]) > FAR]
+    node, _ = first_difference(inner, below, given, differing) if differing else (None, "")
+    return f"; inside of it {node}" if node else ", whose graph gives the same when it runs alone the first time"
 
 
 def _ancestors(steps: Sequence[Step], makers: Mapping[str, int], number: int) -> set[int]:

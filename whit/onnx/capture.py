@@ -76,7 +76,7 @@ def capture(
     def traced() -> list[Tensor]:
         for tensor in shown:
             trace.entry(tensor)
-        with Context(FROZEN=True):  # results of captured parts never depend on weights that change
+        with Context(FROZEN=True):  # what is made of a weight once is made again when that changes
             made.append(run(shown))
         trace.check()
         template, results = take_out(made.pop())

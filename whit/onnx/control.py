@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from whit.engine.programs.overlay import current
-from whit.errors import NotSupportedError
+from whit.errors import ArgumentError, NotSupportedError
 from whit.onnx import previews
 from whit.onnx.capture import ANSWERS
 from whit.onnx.constants import Constant, Derived
@@ -22,6 +22,7 @@ from whit.onnx.rolled import LEAST_ROUNDS, rolled, scan_rolled
 from whit.onnx.sizes import Sizes, Undecided
 from whit.onnx.values import lifted
 from whit.tensor import Tensor
+from whit.tensor.control import cond
 
 if TYPE_CHECKING:
     from whit.onnx.run import Runner
@@ -34,8 +35,30 @@ Control = Callable[["Runner", Step, list[Any], dict[str, Any]], tuple[Any, ...]]
 
 def choose(runner: Runner, step: Step, given: list[Any], live: dict[str, Any]) -> tuple[Any, ...]:
     """If: the outputs of one of two graphs."""
-    branch = step.node.get("then_branch" if _truth(given[0]) else "else_branch")
+    is_one_graph = isinstance(given[0], Tensor) and not runner.context.is_captured
+    if is_one_graph and current() is not None:  # somebody else traces: nothing can be read
+        return _either(runner, step, given[0], live)
+    try:
+        truth = _truth(given[0])
+    except ArgumentError:
+        if not is_one_graph:
+            raise
+        return _either(runner, step, given[0], live)
+    branch = step.node.get("then_branch" if truth else "else_branch")
     return tuple(runner.inner(branch)(_around(branch, live)))
+
+
+def _either(runner: Runner, step: Step, condition: Tensor, live: dict[str, Any]) -> tuple[Any, ...]:
+    """The same where a condition cannot be read, as everything is to be one graph: a choice in that graph."""
+
+    def of(branch: Graph) -> Callable[[], list[Any]]:
+        return lambda: [
+            lifted(_plain(runner, value), runner.context.device)
+            for value in runner.inner(branch)(_around(branch, live))
+        ]
+
+    branches = [of(step.node.get(name)) for name in ("then_branch", "else_branch")]
+    return tuple(cond(condition.reshape(()), *branches))
 
 
 def loop(runner: Runner, step: Step, given: list[Any], live: dict[str, Any]) -> tuple[Any, ...]:

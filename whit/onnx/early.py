@@ -8,6 +8,7 @@ programs of a model are as many as its conditions have values, not as many as it
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -20,7 +21,9 @@ from whit.onnx.graph import Graph, Step
 from whit.tensor import Tensor
 
 MOST_ELEMENTS: Final = 16  # of an input that is read
-MOST_STEPS: Final = 16  # that are computed for each call, at about 3 us each
+MOST_STEPS: Final = 16  # that are computed for values that are new, at about 3 us each
+MOST_KNOWN: Final = 64  # such values that are remembered
+NOTHING: Final[Mapping[str, Any]] = {}
 
 
 class Early:
@@ -31,6 +34,7 @@ class Early:
         self._makers = {name: step for step in graph.steps for name in step.outputs if name}
         self._inputs = {port.name for port in graph.inputs if port.type.kind == "tensor"}
         self.conditions: list[str] = []
+        self._known: OrderedDict[Any, Mapping[str, Any]] = OrderedDict()  # conditions, by what was read
         self._steps = self._steps_of_all()
         made = {name for step in self._steps for name in step.outputs}
         self._read = {name for step in self._steps for name in step.inputs if name} - made - graph.constants.keys()
@@ -63,24 +67,34 @@ class Early:
             todo += step.inputs
         return found[::-1]
 
-    def __call__(self, given: Mapping[str, Any]) -> dict[str, Any]:
+    def __call__(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
         """The conditions by name, of the inputs of a call; those that are not small numbers here give none."""
         if not self.conditions:
-            return {}
-        known: dict[str, Any] = {}
+            return NOTHING
+        read: dict[str, Any] = {}
         for name in self._read:
             value = _small(given.get(name, self._graph.constants.get(name)))
             if value is None:
-                return {}
-            known[name] = value
+                return NOTHING
+            read[name] = value
+        key = tuple([(value.dtype.str, value.shape, value.tobytes()) for value in read.values()])
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = self._computed(read)
+            if len(self._known) > MOST_KNOWN:
+                self._known.popitem(last=False)
+        return known
+
+    def _computed(self, known: dict[str, Any]) -> Mapping[str, Any]:
+        """The conditions, of what was read."""
+        constants = self._graph.constants
         for step in self._steps:
-            constants = self._graph.constants
             values = [known[name] if name in known else host_value(constants.get(name)) for name in step.inputs]
             if any(name and value is None for name, value in zip(step.inputs, values, strict=True)):
-                return {}
+                return NOTHING
             results = host.evaluate(step.node, values)
             if results is None:
-                return {}
+                return NOTHING
             known.update(zip(step.outputs, results, strict=False))
         return {name: known[name] for name in self.conditions}
 

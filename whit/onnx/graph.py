@@ -392,15 +392,17 @@ class _Body:
             return False
         if not all(not name or self._is_fixed(name) for name in step.reads()):
             return False
-        return step.node.op_type != "DequantizeLinear" or not _is_packed(self.known[step.inputs[0]])
+        return step.node.op_type != "DequantizeLinear" or not _is_packed(self.known.get(step.inputs[0]))
 
     def _is_fixed(self, name: str) -> bool:
         constant = self.known.get(name)
         return constant is not None and not (isinstance(constant, Stored) and constant.is_open)
 
 
-def _is_packed(weight: Constant) -> bool:
+def _is_packed(weight: Constant | None) -> bool:
     """Whether a constant is a weight of bytes or fewer bits: four times as large once it is floats."""
+    if weight is None:
+        return False
     is_few = isinstance(weight, Stored) and prod(weight.shape) <= MOST_HOST_FLOATS
     return weight.element in NARROW and not is_few
 
@@ -457,7 +459,7 @@ def _in_order(nodes: tuple[NodeProto, ...], own: frozenset[str], made: set[str],
     """Nodes after those whose results they read; most files have them so already."""
     ready = set(own)
     for node in nodes:
-        if any(read in made and read not in ready for read in _reads(node)):
+        if any(read in made and read not in ready for read in reads_of(node)):
             return _sorted(nodes, name)
         ready.update(node.outputs)
     return nodes
@@ -465,7 +467,7 @@ def _in_order(nodes: tuple[NodeProto, ...], own: frozenset[str], made: set[str],
 
 def _sorted(nodes: tuple[NodeProto, ...], name: str) -> list[NodeProto]:
     maker = {output: number for number, node in enumerate(nodes) for output in node.outputs}
-    waiting = [{maker[read] for read in maker.keys() & set(_reads(node))} for node in nodes]
+    waiting = [{maker[read] for read in maker.keys() & set(reads_of(node))} for node in nodes]
     readers = _readers(waiting)
     ready = [number for number, makers in enumerate(waiting) if not makers]
     for number in ready:  # grows while it is walked
@@ -491,7 +493,7 @@ def _readers(waiting: list[set[int]]) -> dict[int, list[int]]:
     return found
 
 
-def _reads(node: NodeProto) -> list[str]:
+def reads_of(node: NodeProto) -> list[str]:
     """The names that a node needs, with those that its subgraphs read from around them."""
     found = [name for name in node.inputs if name]
     graphs = [graph for a in node.attributes for graph in (*a.graphs, a.g) if graph is not None]

@@ -46,6 +46,7 @@ class Shelf:
 
     def __init__(self, store: Store) -> None:
         self.graph: Graph | None = None
+        self.has_given = False  # a program that was found, which does not know what nodes it computes
         self._store = store
         self._structure: str | None = None
         self._constants: dict[int, Constant] | None = None
@@ -80,6 +81,7 @@ class Shelf:
         found = kept.find(key, lambda number: constants[number].tensor(device), self._fits, TYPES)
         if found is None:
             return None
+        self.has_given = True
         stop, _, template = found.template
         return stop, Program(found.replay, _of_plain(template))
 

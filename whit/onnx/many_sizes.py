@@ -145,6 +145,7 @@ class ManySizes:
     key: Any = None  # of that part
     stop: int = 0  # the step at which it ends
     seconds: float = 0.0  # what it took to make
+    is_long: bool = False  # no size is below half of what was seen, so that windows fit
     why_not: str = ""  # there is no program for many sizes
 
     def note(self, shapes: Sequence[Shape]) -> None:
@@ -186,6 +187,13 @@ class ManySizes:
         self.programs.insert(0, sized)
         del self.programs[MOST_PROGRAMS:]
 
+    def fails(self, why: str) -> bool:
+        """A program for many sizes could not be made; whether another one is worth a try."""
+        if self.is_long:
+            self.why_not = why
+        self.is_long = True
+        return not self.why_not
+
     def choose(self, shapes: Sequence[Shape]) -> Choice | None:
         """Variables for the sizes that change; None if one program cannot serve."""
         if not self.own or self.why_not or self.tries >= MOST_TRIES:
@@ -199,7 +207,10 @@ class ManySizes:
             return None
         room = MORE_ROOM if self.tries else ROOM
         self.tries += 1
-        dimensions = [_dimension(f"size{n}", sizes, places, room) for n, (sizes, places) in enumerate(groups.items())]
+        dimensions = [
+            _dimension(f"size{n}", sizes, places, room, self.is_long)
+            for n, (sizes, places) in enumerate(groups.items())
+        ]
         return Choice(now, tuple(dimensions))
 
 
@@ -231,12 +242,13 @@ def _changing(seen: list[tuple[Shape, ...]]) -> list[Place]:
     ]
 
 
-def _dimension(name: str, sizes: tuple[int, ...], places: list[Place], room: float) -> Dimension:
+def _dimension(name: str, sizes: tuple[int, ...], places: list[Place], room: float, is_long: bool) -> Dimension:
     least, largest = UNITS
     unit = min(_power_of_two(gcd(*sizes)), largest)
     unit = unit if unit >= least else 1  # lengths of texts, say: the next one is odd
     high = 1 << (int(max(sizes) * room) - 1).bit_length()
-    return Dimension(name, unit, 1 if unit > 1 else 2, high // unit, tuple(places))
+    low = max(1 << ((min(sizes) // 2).bit_length() - 1), unit) // unit if is_long else 1
+    return Dimension(name, unit, low if unit > 1 else max(low, 2), high // unit, tuple(places))
 
 
 def _power_of_two(number: int) -> int:

@@ -15,6 +15,7 @@ from typing import Any, Self
 
 from whit.engine.devices.device import Device
 from whit.engine.programs.overlay import current
+from whit.engine.report.launch_names import watched
 from whit.errors import ArgumentError, MissingError, NotSupportedError, nearest
 from whit.nn.module import Module
 from whit.onnx.constants import Constant, Stored
@@ -65,6 +66,7 @@ class Model(Module):
         self.graph: Graph = builder.main()
         if shelf is not None:
             shelf.graph = self.graph
+        self._shelf = shelf
         self._runner = Runner(self.graph, context)
         self._plain = Runner(self.graph, replace(context, is_captured=False))
         self._trained = Runner(self.graph, replace(context, is_captured=False, is_training=True))
@@ -149,6 +151,8 @@ class Model(Module):
         given = {**(inputs or {}), **named} if named or inputs is None else inputs
         if self.training:
             return self.traced(given)
+        if watched and self._shelf is not None and self._shelf.has_given:
+            self._capture_again()
         is_plain = current() is None
         known = self._early(given) if is_plain and isinstance(given, Mapping) else {}
         if is_plain and type(given) is dict:
@@ -165,6 +169,14 @@ class Model(Module):
         return self._named_results(results)
 
     forward = __call__
+
+    def _capture_again(self) -> None:
+        """Lets programs from the disk go: somebody wants to see the nodes that they compute."""
+        with self._lock:
+            if self._shelf is not None:
+                self._shelf.has_given = False
+            self._runner = Runner(self.graph, self._runner.context)
+            self._quick = Quick(self.inputs, self.graph.outputs)
 
     def traced(self, inputs: Mapping[str, Any], *, opened: bool = True) -> dict[str, Any]:
         """The same as a graph of inputs and weights, captured or not: for who goes on with the graph. `opened=False`:

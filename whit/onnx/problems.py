@@ -6,7 +6,7 @@ raise explained(error, node, inputs)    at run: whatever an operator stumbles ov
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -53,42 +53,50 @@ def inputs_of(record: Operator) -> tuple[int, int]:
 
 
 def _check_graphs(node: Node, inputs: int, outputs: int, graph: type) -> None:
-    for name in GRAPHS[node.op_type]:
-        if not isinstance(node.get(name), graph):
+    graphs: list[Any] = [node.get(name) for name in GRAPHS[node.op_type]]
+    for name, found in zip(GRAPHS[node.op_type], graphs, strict=True):
+        if not isinstance(found, graph):
             raise ArgumentError(f"onnx: {node} has no graph {name}", "", WRONG)
-    body: Any = node.get("body")
-    if node.op_type == "If":
-        branches = [len(node.get(name).outputs) for name in GRAPHS["If"]]
-        if inputs != 1 or min(branches) < outputs:
-            raise ArgumentError(
-                f"onnx: {node} has {inputs} inputs and {outputs} outputs",
-                f"it takes 1 condition; its graphs give {branches[0]} and {branches[1]}",
-                WRONG,
-            )
-    elif node.op_type == "Loop":
-        carried = inputs - 2
-        fits = carried >= 0 and len(body.inputs) == inputs and len(body.outputs) > carried
-        if not fits or outputs > len(body.outputs) - 1:
-            raise _unfit(node, inputs, outputs, body)
-    elif node.op_type == "Scan":
-        scanned, given = node.get("num_scan_inputs"), inputs - (node.version < 9)
-        fits = isinstance(scanned, int) and 0 < scanned <= given == len(body.inputs)
-        if not fits or len(body.outputs) < max(given - scanned, outputs):
-            raise _unfit(node, inputs, outputs, body)
+    if not _FITS[node.op_type](node, inputs, outputs, graphs):
+        theirs = " and ".join(f"{len(found.inputs)} and {len(found.outputs)}" for found in graphs)
+        raise ArgumentError(
+            f"onnx: {node} and its graph do not fit together",
+            f"it has {inputs} inputs and {outputs} outputs, its graph {theirs}",
+            WRONG,
+        )
 
 
-def _unfit(node: Node, inputs: int, outputs: int, body: Any) -> ArgumentError:
-    return ArgumentError(
-        f"onnx: {node} and its graph do not fit together",
-        f"it has {inputs} inputs and {outputs} outputs, its graph {len(body.inputs)} and {len(body.outputs)}",
-        WRONG,
-    )
+def _fits_branches(node: Node, inputs: int, outputs: int, graphs: list[Any]) -> bool:
+    return inputs == 1 and all(len(branch.outputs) >= outputs for branch in graphs)
 
 
-def check_results(node: Node, count: int, missing: Sequence[str]) -> None:
-    """Raises where outputs that somebody reads are not among the `count` that an operator gave."""
+def _fits_loop(node: Node, inputs: int, outputs: int, graphs: list[Any]) -> bool:
+    (body,) = graphs
+    return inputs >= 2 and len(body.inputs) == inputs and len(body.outputs) > max(inputs - 2, outputs)
+
+
+def _fits_scan(node: Node, inputs: int, outputs: int, graphs: list[Any]) -> bool:
+    (body,), scanned, given = graphs, node.get("num_scan_inputs"), inputs - (node.version < 9)
+    if not isinstance(scanned, int) or not 0 < scanned <= given:
+        return False
+    return len(body.inputs) == given and len(body.outputs) >= max(given - scanned, outputs)
+
+
+_FITS: Final[dict[str, Callable[[Node, int, int, list[Any]], bool]]] = {
+    "If": _fits_branches,
+    "Loop": _fits_loop,
+    "Scan": _fits_scan,
+    "SequenceMap": lambda node, inputs, outputs, graphs: True,
+}
+
+
+def check_results(node: Node, outputs: Sequence[str], results: Sequence[Any], read: Container[str]) -> None:
+    """Raises where an output that is `read` is not among the results of an operator."""
+    missing = [name for name in outputs[len(results) :] if name in read]
     if missing:
-        raise ArgumentError(f"onnx: {node} gives {count} outputs", f'the model reads another, "{missing[0]}"', WRONG)
+        raise ArgumentError(
+            f"onnx: {node} gives {len(results)} outputs", f'the model reads another, "{missing[0]}"', WRONG
+        )
 
 
 def explained(error: Exception, node: Node, given: Sequence[Any]) -> Exception:

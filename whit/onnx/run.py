@@ -22,6 +22,7 @@ from typing import Any, Final
 import numpy as np
 
 from whit.dtype import DType
+from whit.engine.compile.compile import prepare_compilers, using_compilers
 from whit.engine.programs.overlay import current
 from whit.engine.realize.many_sizes import expecting_sizes
 from whit.errors import JitError
@@ -41,6 +42,7 @@ from whit.onnx.values import lifted, own_arrays
 from whit.records import dataclass
 from whit.tensor import Tensor
 
+NODES_A_STEP: Final = 6  # of the graph that is compiled, about
 MOST_PARTS: Final = 32  # programs for one shape that a graph keeps
 MOST_SERVED: Final = 1024  # shapes of which it is known which other program runs for them
 MOST_COUNTS: Final = 64  # numbers of rounds that a graph remembers
@@ -247,8 +249,8 @@ class Runner:
         try:
             part = self._captured(live.copy(), position, arguments.tensors, many.stop, choice.symbolic(shapes))
         except ANSWERS as error:  # what depends on a size is said in many ways, too
-            many.why_not = " ".join([str(error), *getattr(error, "__notes__", ())])
-            return False
+            why = " ".join([str(error), *getattr(error, "__notes__", ())])
+            return many.fails(why) and self._tries_many(live, position, many, shapes, arguments)
         own = self.parts.get(many.key)
         if not isinstance(part.program, Program):
             return False
@@ -287,7 +289,9 @@ class Runner:
         if found is not None:
             self.captures += 1
             return Part(*found)
-        part = self._captured_part(live, position, arguments)
+        with using_compilers():
+            prepare_compilers(NODES_A_STEP * (len(self.graph.steps) - position), self.context.device)
+            part = self._captured_part(live, position, arguments)
         if isinstance(part.program, Program):
             shelf.keep(shelf_key, part.stop, part.program)
         return part
@@ -387,10 +391,7 @@ class Runner:
                 raise
             finally:
                 places.leave(place)
-            if len(results) < len(step.outputs):
-                check_results(
-                    step.node, len(results), [name for name in step.outputs[len(results) :] if name in last_use]
-                )
+            check_results(step.node, step.outputs, results, last_use)
             for name, value in zip(step.outputs, results, strict=False):
                 if name and name not in live:  # a condition may be known before
                     live[name] = value
@@ -406,7 +407,7 @@ class Runner:
         except JitError:
             raise
         except Exception as error:
-            raise explained(error, step.node, [live.get(name) for name in step.inputs])  # noqa: B904
+            raise explained(error, step.node, [live[n] if n and n in live else None for n in step.inputs])  # noqa: B904
 
     def _step(self, step: Step, live: Values) -> tuple[Any, ...]:
         given = [live[name] if name else None for name in step.inputs]

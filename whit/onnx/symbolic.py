@@ -88,14 +88,17 @@ def _each(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _question(function: Callable[..., bool]) -> Callable[..., Any]:
-    return lambda node, left, right: _spread(function, left, right).astype(np.bool_)
+    def answer(left: Any, right: Any) -> bool:
+        return function(_number(left), _number(right))
+
+    return lambda node, left, right: _spread(answer, left, right).astype(np.bool_)
 
 
 def _number(value: Any) -> Any:
     """A number that a node can be combined with: an int, or a float that is one."""
     if isinstance(value, UOp | int):
         return value
-    if float(value) != int(value):
+    if not float(value).is_integer():
         raise Undecided(f"arithmetic of sizes with {value}")
     return int(value)
 

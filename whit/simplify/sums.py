@@ -236,10 +236,17 @@ def recombine(terms: Terms) -> bool:
 
     Returns whether anything has changed.
     """
-    every = [t for t in terms if t.op is ops.FLOORMOD]
-    remainders = [t for t in every if t.src[1].op is ops.CONST and t.src[1].arg > 0]
+    remainders = [t for t in terms if t.op is ops.FLOORMOD]
     if not remainders:
-        return bool(every) and _recombine_symbolic(terms, every)
+        return False
+    symbolic = [t for t in remainders if t.src[1].op is not ops.CONST]
+    known = [t for t in remainders if t.src[1].op is ops.CONST and t.src[1].arg > 0]
+    changed = _recombine_symbolic(terms, symbolic)
+    return _recombine_known(terms, known) or changed
+
+
+def _recombine_known(terms: Terms, remainders: list[UOp]) -> bool:
+    """Where c is a number."""
     partners: dict[tuple[UOp, int], list[UOp]] = {}  # (x, c) -> the terms x//c and (x//c) % d
     for term in terms:
         inner = _quotient_of(term)[0]

@@ -29,7 +29,7 @@ from whit.ir.nesting import Owner
 from whit.ir.uop import UOp, as_index, const, make
 from whit.kernel.contraction import Contraction
 from whit.kernel.ranges import free_ranges, next_id, replace_ranges, size_of
-from whit.records import replace
+from whit.records import dataclass, replace
 from whit.simplify import simplify
 from whit.simplify.sums import linear_form
 from whit.target import Target
@@ -38,7 +38,6 @@ WORD = 4  # bytes
 UPPER_BITS = -0x7F7F7F80  # 0x80808080: 128 in each of four bytes
 BYTES = (dtypes.int8, dtypes.uint8)
 BITS = {1: dtypes.uint8, 2: dtypes.uint16}
-SMALL = (*BYTES, dtypes.bfloat16)
 PLAIN = DotArg(dtypes.uint8, dtypes.int8)  # what the instruction for bytes takes
 
 
@@ -114,64 +113,72 @@ def _divided(ranges: list[UOp], count: int) -> UOp | None:
 
 def _word(value: UOp, r: UOp, start: UOp, count: int) -> UOp:
     """`count` neighbours along a range as one int32: read as one where they lie in memory so."""
-    free = free_ranges(value)
+    reader = _Reader(r, start, count, free_ranges(value))
     parts: dict[UOp, UOp | None] = {}
     for node in topological((value,)):
-        if node.dtype in SMALL:
-            parts[node] = _word_of(node, parts, r, start, count, free)
+        if node.dtype in BYTES and not node.shape:
+            parts[node] = reader.word_of(node, parts)
     found = parts.get(value)
     return _together(value, r, start, count) if found is None else found
 
 
-def _word_of(
-    node: UOp,
-    parts: dict[UOp, UOp | None],
-    r: UOp,
-    start: UOp,
-    count: int,
-    free: dict[UOp, frozenset[UOp]],
-) -> UOp | None:
-    """A small number of an operand, with the neighbours that make it a word."""
-    if node.op is not ops.CONST and r not in free.get(node, ()):
-        bits = node.bitcast(BITS[node.dtype.itemsize]).cast(dtypes.int32)
-        return bits * const(dtypes.int32, _repeated(1, node.dtype.itemsize))
-    if node.op is ops.INDEX:
-        return _read_word(node, r, start, count, free)
-    if node.op is ops.CONST and not node.dtype.is_float:
-        return const(dtypes.int32, _repeated(int(node.arg), node.dtype.itemsize))
-    given = [parts.get(s) for s in node.src if s.dtype in SMALL]
-    small = tuple([part for part in given if part is not None])
-    if not small or len(small) < len(given):
-        return None
-    if node.op in (ops.AND, ops.OR, ops.XOR):
-        return make(node.op, small)
-    if node.op is ops.BITCAST:
-        return small[0]
-    if node.op is ops.WHERE and len(small) == 2 and r not in free.get(node.src[0], ()):
-        return make(ops.WHERE, (node.src[0], *small))
-    return None
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Makes words of `count` neighbours along a range, from `start` on."""
+
+    r: UOp
+    start: UOp
+    count: int
+    free: dict[UOp, frozenset[UOp]]
+
+    def moves(self, *nodes: UOp) -> bool:
+        """Whether any of these depends on the range."""
+        return any(self.r in self.free.get(node, ()) for node in nodes)
+
+    def word_of(self, node: UOp, parts: dict[UOp, UOp | None]) -> UOp | None:
+        """A small number of an operand, with the neighbours that make it a word; None where these lie apart."""
+        size = node.dtype.itemsize
+        if node.op is ops.CONST:
+            return const(dtypes.int32, _repeated(int(node.arg), size))
+        if not self.moves(node):
+            return node.bitcast(BITS[size]).cast(dtypes.int32) * const(dtypes.int32, _repeated(1, size))
+        if node.op is ops.INDEX:
+            return self.read(node)
+        given = [parts.get(s) for s in node.src if s.dtype in BYTES]
+        small = tuple([part for part in given if part is not None])
+        return self._of_words(node, small) if small and len(small) == len(given) else None
+
+    def _of_words(self, node: UOp, words: tuple[UOp, ...]) -> UOp | None:
+        """The same of whole words, if an op works on bits."""
+        if node.op in (ops.AND, ops.OR, ops.XOR):
+            return make(node.op, words)
+        if node.op is ops.BITCAST:
+            return words[0]
+        is_choice = node.op is ops.WHERE and len(words) == 2 and not self.moves(node.src[0])
+        return make(ops.WHERE, (node.src[0], *words)) if is_choice else None
+
+    def read(self, node: UOp) -> UOp | None:
+        """Elements side by side that begin where a word does."""
+        memory, position, *gate = node.src
+        size = memory.shape[0] if memory.op is ops.PARAM and len(memory.shape) == 1 else None
+        if not isinstance(size, int) or size % self.count or self.moves(*gate) or not self._begins_words(position):
+            return None
+        place = simplify(replace_ranges(position, {self.r: self.start}, {}) // self.count)
+        words = UOp.param(memory.arg.slot, dtypes.int32, (size // self.count,), memory.arg.device)
+        return words.index(place, gate=gate[0] if gate else None)
+
+    def _begins_words(self, position: UOp) -> bool:
+        """Whether a position is a multiple of a word, but for the range, which moves by one."""
+        factors, offset = linear_form(position)
+        if factors.pop(self.r, 0) != 1 or self.moves(*factors):
+            return False
+        return all(factor % self.count == 0 for factor in (*factors.values(), offset))
 
 
 def _repeated(bits: int, itemsize: int) -> int:
     """A number in each part of a word."""
     whole = (bits & ((1 << 8 * itemsize) - 1)).to_bytes(itemsize, "little") * (WORD // itemsize)
     return int.from_bytes(whole, "little", signed=True)
-
-
-def _read_word(node: UOp, r: UOp, start: UOp, count: int, free: dict[UOp, frozenset[UOp]]) -> UOp | None:
-    """Elements side by side that begin where a word does."""
-    memory, position, *gate = node.src
-    size = memory.shape[0] if memory.op is ops.PARAM and len(memory.shape) == 1 else None
-    if not isinstance(size, int) or size % count or any(r in free.get(g, ()) for g in gate):
-        return None
-    factors, offset = linear_form(position)
-    if factors.get(r) != 1 or any(factor % count for base, factor in factors.items() if base is not r):
-        return None
-    if offset % count or any(r in free.get(base, ()) for base in factors if base is not r):
-        return None
-    place = simplify(replace_ranges(position, {r: start}, {}) // count)
-    words = UOp.param(memory.arg.slot, dtypes.int32, (size // count,), memory.arg.device)
-    return words.index(place, gate=gate[0] if gate else None)
 
 
 def _together(value: UOp, r: UOp, start: UOp, count: int) -> UOp:

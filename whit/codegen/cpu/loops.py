@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from math import prod
 
+from whit.codegen.passes.interleave import STRIDES
 from whit.ir import ops
 from whit.ir.graph import topological
 from whit.ir.uop import UOp
@@ -327,6 +328,14 @@ def _lanes_of_stores(
     if best is None or size_of(best) < 2 or scores[best] <= -4 * len(body.src):
         return
     width = widths[best]
+    whole = _read_along(strategy, found[0], best, free, width) if size_of(best) in STRIDES and not ordered else None
+    if whole is not None:
+        strategy.lanes[whole], strategy.unroll[best] = width, size_of(best)
+        strategy.order = [*(r for r in strategy.order if r not in (whole, best)), whole, best]
+        strategy.reasons.append(
+            f"lanes along output {whole.arg.name}, all {size_of(best)} of {best.arg.name} beside it"
+        )
+        return
     strategy.lanes[best] = min(width, _power_below(size_of(best)))
     across = _transposed(strategy, found[0], best, free, width)
     if across is not None and across not in ordered:
@@ -387,6 +396,18 @@ def _lanes_of_scan(
         return
     strategy.unroll[best] = max(min(4, size_of(best) // width), 1)
     strategy.reasons.append(f"lanes along output {best.arg.name}, {strategy.unroll[best]} scans of vectors at a time")
+
+
+def _read_along(
+    strategy: LoopStrategy, region: Region, best: UOp, free: dict[UOp, frozenset[UOp]], width: int
+) -> UOp | None:
+    """The output range along which everything is read that moves along a few results, as colours of a picture do that
+    becomes one with channels last: whole runs are stored then (`interleave`)."""
+    moving = [load.src[1] for load in region.loads if best in free[load]]
+    for r in strategy.order if moving else ():
+        if r is not best and size_of(r) >= width and all(stride(place, r, free) == 1 for place in moving):
+            return r
+    return None
 
 
 def _transposed(

@@ -151,6 +151,7 @@ class Tiling:
     column_blocks: int = 1  # of all columns, outer ranges included
     group: int = 1  # blocks of columns that a core takes at once, with the same rows
     image: int = 0  # elements of the image that rows are read from
+    is_turned: bool = False  # whether sums wait to be stored with rows as lanes
 
     @property
     def columns(self) -> int:
@@ -232,7 +233,7 @@ def candidates(found: Contraction, body: UOp, given: Operands, scope: Scope | No
     is_long = _is_long(body, found.reduce)
     has_room = not is_long and has_room_for_sums(body, found)
     for depth in depths(found.along, itemsize, scope.depths):
-        yield from _of_images(found, body, given, depth, width)
+        yield from _of_images(found, body, given, depth, width, is_long)
         for way_b in ways_of_b(found, depth, m, n >= width):
             if way_b is Way.DIRECT:
                 depth = _direct_depth(found, depth, m, deep)
@@ -273,7 +274,9 @@ def _most_vectors(found: Contraction, way_b: Way, m: int, n: int, width: int) ->
     return min(max(there, 1), 2 if way_b is Way.DIRECT and m > 2 and not _is_in_panels(found) else 4)
 
 
-def _of_images(found: Contraction, body: UOp, given: Operands, depth: Depth, width: int) -> Iterator[Tiling]:
+def _of_images(
+    found: Contraction, body: UOp, given: Operands, depth: Depth, width: int, is_long: bool
+) -> Iterator[Tiling]:
     """Tilings whose rows are read from an image: whole lines of it, and all columns."""
     room = given.target.l2_bytes // 3
     if given.n < width or given.n * depth.total * given.itemsize > room or not _reads_image(found, given, depth):
@@ -290,9 +293,10 @@ def _of_images(found: Contraction, body: UOp, given: Operands, depth: Depth, wid
             continue
         for way_b in ways_of_b(found, depth, given.m, is_wide=True):
             if way_b in (Way.TRANSPOSED, Way.ACROSS):
-                tiling = Tiling(
-                    rows, width, vectors, depth, True, Way.IMAGE, way_b, 0, _copy_of_b(found, way_b), image=image
-                )
+                is_turned = not given.lies_along_n
+                waits, copy_b = is_turned or depth.blocks > 1 or is_long, _copy_of_b(found, way_b)
+                tiling = Tiling(rows, width, vectors, depth, waits, Way.IMAGE, way_b, 0, copy_b)
+                tiling.image, tiling.is_turned = image, is_turned
                 yield replace(tiling, panels=panels, row_items=height // lines, span=given.n)
 
 

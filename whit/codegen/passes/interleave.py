@@ -24,7 +24,7 @@ from whit.target import Target
 
 Key = tuple[UOp, UOp, int, int, int]  # buffer, position without constant and lanes, stride, width, lanes that count
 
-STRIDES = (2, 4)
+STRIDES = (2, 3, 4)
 _GATE = {ops.LOAD: 2, ops.STORE: 3}  # where the gate stands in the sources, if there is one; the position before it
 
 
@@ -108,7 +108,7 @@ def _store_runs(key: Key, columns: dict[int, UOp], has_masks: bool, replaced: di
 def _mixed(vectors: list[UOp]) -> UOp:
     """The first lanes of all vectors, then the second ones, and so on."""
     width, count = vectors[0].shape[0], len(vectors)
-    pairs = vectors
+    pairs = [*vectors, vectors[-1]] if count == 3 else vectors
     while len(pairs) > 1:  # one after the other
         both = 2 * pairs[0].shape[0]
         order = (

@@ -93,6 +93,7 @@ class Operands:
         places += [store.src[2] for store in body.src]
         self.itemsize = found.reduce.dtype.itemsize
         steps = [stride(place, found.n[-1], free) for place in places]
+        self.lies_along_n = all(step == 1 for step in steps[len(places) - len(body.src) :])  # the result, not across
         self.results = sum(RESULT_CYCLES if step in (0, 1) else _scattered(step, self.itemsize) for step in steps)
 
     def _line(self, operand: UOp) -> float:
@@ -249,7 +250,7 @@ class _Estimate:
         return self.vectors * (self.blocks + self.rounds) * (WAIT_CYCLES + far) if self.tiling.waits else 0
 
     def results(self) -> float:
-        if self.tiling.image:
+        if self.tiling.is_turned:
             return self.vectors * TRANSPOSED_RESULT_CYCLES
         lookups = self.tiles * self.tiling.rows * CPU.page_miss_cycles if self.rows > CPU.first_tlb_pages else 0
         return self.vectors * self.given.results + lookups

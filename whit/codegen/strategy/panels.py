@@ -114,7 +114,7 @@ class _Apply:
         if tiling.in_place:
             return self.stores_in_place()
         memory = self.waiting()
-        if tiling.way_a is Way.IMAGE:
+        if tiling.is_turned:
             return self.stores_transposed(memory, tile)
         row = _loop(tiling.rows, 5, Owner.TILE)
         for c in range(tiling.vectors):

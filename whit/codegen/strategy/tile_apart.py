@@ -32,11 +32,9 @@ from whit.target import Target
 
 def tile_apart(body: UOp, target: Target) -> tuple[UOp, list[str]] | None:
     """The tiled kernel, and why it is tiled so; None if it does not fall into contractions over the same blocks."""
-    parts = _parts(body)
+    parts = [as_dot(part, target) or part for part in _parts(body)]
     if len(parts) < 2 or _reads_twice(parts):
         return None
-    by_words = [as_dot(part, target) for part in parts]
-    parts = [part if words is None else words for part, words in zip(parts, by_words, strict=True)]
     plans = [best_by_items(part, target) for part in parts]
     common = set(plans[0]).intersection(*plans)
     if not common:

@@ -14,12 +14,13 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from whit.cache import RecentlyUsed, register_cache
-from whit.config import BEAM, DEBUG, NOOPT, TF32, THREADS
+from whit.config import BEAM, COMPILERS, DEBUG, NOOPT, TF32, THREADS
 from whit.engine.compile import disk_cache
 from whit.engine.compile.progress import note_kernels
 from whit.engine.compile.sha256 import sha256
@@ -41,6 +42,7 @@ SHOWS_SOURCE = 3  # from this DEBUG on, and in recordings, kernels are compiled 
 # What machine code depends on: a change in any of these files makes new entries.
 SOURCES = ("dtype.py", "target.py", "ir", "simplify", "kernel", "codegen", "render", "runtime")
 POOL = "thread pool"
+LARGE_GRAPH = 400  # nodes, from which on compilers are started while it is scheduled
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,7 @@ MOST_KERNELS = 4096  # that nobody uses now, or uses again soon
 _kernels: RecentlyUsed[tuple[Any, ...], CompiledKernel] = RecentlyUsed("engine.kernels", MOST_KERNELS)
 _helpers: dict[str, bytes] = {}  # machine code of whit itself, by name
 register_cache(_helpers.clear, "engine.helpers")
+_uses = 0  # how many wait for processes that compile
 _lock = threading.RLock()
 
 
@@ -91,7 +94,8 @@ def get_kernels(functions: Sequence[UOp], target: Target, link: bool = True) -> 
     with _lock:
         settings = code_settings()
         missing = {f.src[0]: f for f in functions if (f.src[0], target, settings, link) not in _kernels}
-        if len(missing) > 1 and threads.thread_count() > 1 and BEAM.value == 0 and not shows_compiling():
+        is_shared = len(missing) > 1 or (bool(missing) and _compilers_wait())
+        if is_shared and threads.thread_count() > 1 and BEAM.value == 0 and not shows_compiling():
             _find_or_compile_all(list(missing.values()), target, link)
         return tuple(get_kernel(function, target, link) for function in functions)
 
@@ -152,6 +156,38 @@ def _compile_here(functions: list[tuple[UOp, str]], target: Target, link: bool) 
         except BaseException:  # also an interrupt: nobody waits for the rest
             worker.shutdown(wait=False, cancel_futures=True)
             raise
+
+
+def prepare_compilers(nodes: int, device: str) -> None:
+    """A graph of so many nodes will be scheduled, and its kernels compiled."""
+    target = Device[device].target
+    if nodes < LARGE_GRAPH or target is None or BEAM.value or COMPILERS.value == 0 or shows_compiling():
+        return
+    from whit.engine.compile.elsewhere import prepare  # lazy: it loads `subprocess`
+
+    with _lock:
+        if _uses:
+            prepare(nodes, target)
+
+
+def _compilers_wait() -> bool:
+    elsewhere = sys.modules.get("whit.engine.compile.elsewhere")
+    return elsewhere is not None and elsewhere.is_ready()
+
+
+@contextlib.contextmanager
+def using_compilers() -> Iterator[None]:
+    """Processes that compile kernels inside wait for more up to the end of the outermost one."""
+    global _uses  # noqa: PLW0603  of all threads: the last one ends them
+    with _lock:
+        _uses += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _uses -= 1
+            if not _uses and (elsewhere := sys.modules.get("whit.engine.compile.elsewhere")):
+                elsewhere.let_go()
 
 
 def linked_kernels() -> list[tuple[CompiledKernel, Target]]:
@@ -420,8 +456,11 @@ def _kernel(header: dict[str, Any], library: Library | None, graph: UOp) -> Comp
 
 
 def _after_fork() -> None:
-    global _lock  # noqa: PLW0603  a fork: nobody would release it
+    global _lock, _uses  # noqa: PLW0603  a fork: nobody would release it
     _lock = threading.RLock()
+    _uses = 0
+    if elsewhere := sys.modules.get("whit.engine.compile.elsewhere"):
+        elsewhere.forget()
 
 
 if hasattr(os, "register_at_fork"):

@@ -77,11 +77,12 @@ def get_cuda_kernels(functions: Sequence[UOp], target: Target, gpu: Gpu) -> list
     settings = code_settings()
     keys = [(function.src[0], target, settings, gpu.ordinal) for function in functions]
     with _lock:
-        missing = {key: function for key, function in zip(keys, functions, strict=True) if key not in _kernels}
-        made = dict(zip(missing, _made(list(missing.values()), target, gpu), strict=True)) if missing else {}
-        for key, kernel in made.items():
-            _kernels[key] = kernel
-        return [made[key] if key in made else _kernels._entries[key] for key in keys]
+        found = {key: kernel for key in keys if (kernel := _kernels.get(key)) is not None}
+        missing = {key: function for key, function in zip(keys, functions, strict=True) if key not in found}
+        if missing:
+            for key, kernel in zip(missing, _made(list(missing.values()), target, gpu), strict=True):
+                found[key] = _kernels[key] = kernel
+        return [found[key] for key in keys]
 
 
 def find_cuda_kernel(function: UOp, target: Target, gpu: Gpu) -> CudaKernel | None:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from whit.cache import RecentlyUsed
 from whit.config import CHECK_PLAN, DEBUG, settings_key
 from whit.dtype import encode
+from whit.engine.compile.compile import prepare_compilers, using_compilers
 from whit.engine.compile.progress import Compiling
 from whit.engine.compile.schedules import find_or_make
 from whit.engine.devices.device import Device
@@ -34,6 +35,7 @@ from whit.engine.report.show import show_graph, show_stored
 from whit.engine.report.why_stored import WhyStored
 from whit.errors import BackendError, UserError
 from whit.ir import ops
+from whit.ir.graph import topological
 from whit.ir.uop import UOp
 from whit.recording import hooks
 from whit.runtime.buffer import Buffer, has_memory, is_on_host
@@ -46,7 +48,7 @@ MOST_CONSTANTS = 10_000
 
 # (graph, slots, device, settings) -> what the device's `load` gave
 _plans: RecentlyUsed[tuple[Any, ...], Any] = RecentlyUsed(
-    "engine.plans", MOST_STEPS, lambda loaded: 1 + len(plan_of(loaded).steps)
+    "engine.plans", MOST_STEPS, lambda loaded: 1 + len(getattr(plan_of(loaded), "steps", ()))
 )
 _constants: RecentlyUsed[tuple[UOp, str], Buffer] = RecentlyUsed("engine.constants", MOST_CONSTANTS)
 _lock = threading.RLock()
@@ -59,7 +61,7 @@ def find_plan(graph: Parametrised, device: str) -> Any:
     loaded = _plans.get(_key(graph, device))
     if loaded is None:
         start = perf_counter_ns()
-        with Compiling():
+        with Compiling(), using_compilers():
             loaded = _load(graph, device)
         note_program(graph.graph, device)
         for timer in hooks.timers():
@@ -110,6 +112,7 @@ def load_check(name: str) -> Any:
 
 
 def _scheduled(graph: UOp, device: str) -> UOp:
+    prepare_compilers(len(topological((graph,))), device)
     traced = Traced() if watched else None
     why = WhyStored() if DEBUG >= 3 else None
     linear = load_scheduler(device, traced, None if why is None else why.observe)(graph)

@@ -15,9 +15,10 @@ from math import prod
 
 from whit.engine.memory.placeholder import new_placeholder
 from whit.engine.memory.storage import is_known, nbytes_of
+from whit.engine.report.launch_names import keep_made
 from whit.ir import ops
 from whit.ir.graph import topological
-from whit.ir.map_graph import map_graphs
+from whit.ir.map_graph import map_graphs, rebuilt
 from whit.ir.uop import UOp
 
 LEFT = frozenset({ops.BUFFER, ops.CONST, *ops.MOVEMENT, *ops.SAME_VALUE, ops.BITCAST})
@@ -37,8 +38,13 @@ def prune(values: Sequence[UOp], fixed: Collection[UOp]) -> tuple[list[UOp], lis
     taken = _worth_keeping(costs & read.union(values), costs, fixed)
     done = {node: new_placeholder(node.dtype, node.shape, str(node.device)) for node in order if node in taken}
     found = [(placeholder, node) for node, placeholder in done.items()]
-    done = map_graphs(values, lambda node, src: None, done)
+    done = map_graphs(values, _over, done)
     return [done[value] for value in values], found
+
+
+def _over(node: UOp, src: tuple[UOp, ...]) -> UOp:
+    """A node over other sources, made where it was: launches are called after that."""
+    return node if src == node.src else keep_made(rebuilt(node, src), node)
 
 
 def _worth_keeping(found: Collection[UOp], costs: Collection[UOp], fixed: Collection[UOp]) -> set[UOp]:

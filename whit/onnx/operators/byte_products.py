@@ -14,6 +14,7 @@ from typing import Final
 
 from whit.config import FROZEN
 from whit.dtype import dtypes
+from whit.engine.devices.device import target_of
 from whit.ir import ops
 from whit.ir.uop import UOp
 from whit.onnx.operators.origins import BYTES, Bytes, note_sum
@@ -84,14 +85,15 @@ def _plain_product(a: Tensor, b: Tensor, a_zero: Zero, b_zero: Zero) -> Tensor:
 # ---- convolutions
 
 
-def is_on_cpu(x: Tensor) -> bool:
-    """Whether words of bytes are what the device multiplies."""
-    return x.device is None or x.device.startswith("CPU")
+def has_words(x: Tensor) -> bool:
+    """Whether the device multiplies words of bytes; floats are faster on other CPUs, and convolutions on GPUs."""
+    target = None if x.device is None else target_of(x.device)
+    return target is not None and "avx512vnni" in target.features
 
 
 def channels_last(x: Tensor) -> Tensor:
     """The same image, kept in memory with its channels last if it is made of images that are."""
-    if x.ndim != 4 or not is_on_cpu(x) or not _is_of_images(x.uop):
+    if x.ndim != 4 or not has_words(x) or not _is_of_images(x.uop):
         return x
     return x.permute((0, 2, 3, 1)).contiguous().permute((0, 3, 1, 2))
 
@@ -113,7 +115,8 @@ def _is_of_images(value: UOp) -> bool:
 def convolved(window: Window, x: Tensor, weight: Tensor, x_zero: Zero, w_zero: Zero) -> Tensor | None:
     """A convolution of bytes, what is padded counts as zero: whole numbers in int32, or in floats that are exact. None
     where neither channels as words nor each channel by itself pay, and for weights that may change."""
-    if x.ndim != 4 or not {x.dtype, weight.dtype} <= {*BYTES} or not (FROZEN and is_on_cpu(x)):
+    is_image = x.ndim == 4 and 0 not in x.shape and {x.dtype, weight.dtype} <= {*BYTES}
+    if not (FROZEN and is_image and has_words(x)):
         return None
     outputs, inputs, *_ = weight.shape
     if x.shape[1] == inputs and outputs >= LEAST_CHANNELS:
@@ -225,7 +228,7 @@ def float_product(a: Bytes, b: Bytes) -> Tensor:
 
 def can_multiply(a: Bytes | None, b: Bytes | None) -> bool:
     """Whether the product of two matrices is one of bytes: scales do not change along the sum."""
-    if a is None or b is None or min(a.values.ndim, b.values.ndim) < 2:
+    if a is None or b is None or min(a.values.ndim, b.values.ndim) < 2 or not has_words(a.values):
         return False
     return a.axis is None and (b.axis is None or (b.values.ndim == 2 and b.axis == 1))
 

@@ -26,7 +26,7 @@ from whit.nn.state.model import get_state_dict
 from whit.onnx.model import Model
 from whit.onnx.types import Size
 from whit.onnx.writing import wire
-from whit.onnx.writing.sheet import Beside, Sheet
+from whit.onnx.writing.sheet import MOST_BYTES, Beside, Sheet
 from whit.onnx.writing.translate import Translator
 from whit.tensor import Tensor
 from whit.tensor.control.body import as_tensors
@@ -38,7 +38,6 @@ from whit.tensor.told import listening
 OPSETS: Final = range(18, 26)  # those whose operators are the ones that are written
 IR_VERSIONS: Final = {18: 8, 19: 9, 20: 9}  # of the file, by opset; 10 of later ones
 LARGEST_SIZE: Final = 1 << 20  # of an axis that may have any size
-MOST_BYTES = (1 << 31) - 1  # of a file without others beside it
 Axes = Mapping[str, Mapping[int, str] | Sequence[int]]
 
 

@@ -15,10 +15,12 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from whit.errors import NotSupportedError
 from whit.onnx import types
 from whit.onnx.writing import wire
 from whit.records import dataclass
 
+MOST_BYTES = (1 << 31) - 1  # of a file without others beside it
 LARGE_BYTES = 1024  # of a tensor, from which on it goes into the file beside
 ALIGNMENT = 64  # bytes; tensors in a file that is mapped begin at a cache line
 OUTSIDE = "reads outside"  # of a node: what graphs in it read from around them. No attribute of ONNX
@@ -73,6 +75,7 @@ class Sheet:
         self.taken: set[str] = set()  # names, there
         self._known: dict[Any, tuple[str, ...]] = {}
         self._count = 0
+        self._bytes = 0  # of tensors in the file
 
     def new_name(self, like: str) -> str:
         """A name that nothing has yet."""
@@ -113,7 +116,14 @@ class Sheet:
 
     def _stored(self, name: str, element: int, shape: Sequence[int], data: bytes | memoryview) -> bytes:
         """A TensorProto, with its data or with the place of them in the file beside."""
-        if self.beside is None or len(memoryview(data).cast("B")) < LARGE_BYTES:
+        size = memoryview(data).nbytes
+        if self.beside is None or size < LARGE_BYTES:
+            self._bytes += size
+            if self._bytes > MOST_BYTES:
+                raise NotSupportedError(
+                    f"onnx.export: weights of more than {MOST_BYTES} bytes, which is the most of a message of protobuf",
+                    fix="Put them into a file beside the model's: external_data=True.",
+                )
             return wire.tensor(name, element, shape, bytes(data))
         start, size = self.beside.write(data)
         return wire.tensor_beside(name, element, shape, self.beside.name, start, size)
