@@ -80,9 +80,10 @@ def rolled(
     same = {state: begun[state] for state, end in ports.ends.items() if origin(end) == state}
     around = {**body.constants, **around, **same}
     first = {state: value for state, value in begun.items() if state not in same}
-    rounds = _Search(body, around, ports, isolated).rounds(first, most)
-    if rounds is None:
-        return None if ports.collected else _while(runner, body, ports, most, first, {**around, **same}, same)
+    search = _Search(body, around, ports, isolated)
+    rounds = search.rounds(first, most)
+    if rounds is None:  # one that no data ends may never end: round by round it can be interrupted
+        return None if ports.collected or search.is_long else _while(runner, body, ports, most, first, {**around, **same}, same)
     if rounds.count < LEAST_ROUNDS:
         return None
     return _outputs(_Written(runner, body, around, rounds), rounds, ports, first, same)
@@ -143,6 +144,7 @@ class _Search:
 
     def __init__(self, body: Graph, around: Values, ports: Ports, isolated: frozenset[Any]) -> None:
         self._body, self._around, self._ports, self._isolated = body, around, ports, isolated
+        self.is_long = False  # the rounds do not depend on data, and are too many to be counted
 
     def rounds(self, first: Values, most: int) -> Rounds | None:
         """None if that depends on data."""
@@ -158,7 +160,8 @@ class _Search:
             counters = {name: self._found(env, ends[name]) for name in counters}
             if not truth.reshape(-1)[0]:
                 break
-        return None if len(known) > MOST_ROUNDS else Rounds(len(known), known, frozenset(done), counters)
+        self.is_long = len(known) > MOST_ROUNDS
+        return None if self.is_long else Rounds(len(known), known, frozenset(done), counters)
 
     def _counters(self, first: Values) -> tuple[Values, list[int]]:
         """The states that the host knows after a round if it knows them before, and the steps that it computes."""
