@@ -18,6 +18,7 @@ import whit
 from engine.fake_gpu import FakeLibrary, fake_gpu
 from engine.test_cuda_graph import branches
 from whit import Context, Device, Tensor, TinyJit
+from whit.engine.report import launch_names
 from whit.engine.report import profile as module
 from whit.engine.report import roofline as roof
 from whit.engine.report.profile import Profile, Spans
@@ -90,7 +91,7 @@ def test_nothing_runs_on_null(device: str) -> None:
     lines = str(found).splitlines()
     assert lines[0].endswith(f"s, 1 kernel and 0 copies on {device}")
     assert lines[-2].split() == [
-        *("1", "add", "test_profile.py:88", "float32(64,", "64),", "4096", "operations,"),
+        *("1", "add", "test_profile.py:89", "float32(64,", "64),", "4096", "operations,"),
         *("reads", "16.38", "kB,", "writes", "16.38", "kB", "add_64x64"),
     ]
     assert lines[-1].startswith("scheduling and compiling took ") and "one by one" not in str(found)
@@ -154,7 +155,7 @@ def test_another_thread_is_not_in_the_block() -> None:
 
 
 def test_all_threads_are_in_the_process(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    registered = []
+    registered, watched = [], list(launch_names.watched)
     monkeypatch.setattr("atexit.register", lambda *call: registered.append(call))
     with Context(PROFILE=0):
         module.start_from_environment()
@@ -168,6 +169,7 @@ def test_all_threads_are_in_the_process(monkeypatch: pytest.MonkeyPatch, capsys:
     ((end, *arguments),) = registered
     end(*arguments)
     assert "1 kernel and 1 copy on PYTHON" in capsys.readouterr().err
+    assert launch_names.watched == watched
 
 
 def test_a_block_that_fails_still_shows_its_table(capsys: pytest.CaptureFixture[str]) -> None:

@@ -350,12 +350,12 @@ def start_from_environment() -> None:
     if level:
         found = Profile()
         hooks.profiles = (found,)
-        watch()
-        atexit.register(_end, found, level)
+        atexit.register(_end, found, level, watch())
 
 
-def _end(found: Profile, level: int) -> None:
+def _end(found: Profile, level: int, end_watch: Callable[[], None]) -> None:
     hooks.profiles = ()
+    end_watch()
     found.finish()
     _show(found, level)
 
