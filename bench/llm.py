@@ -103,7 +103,7 @@ class KernelTime:
         pool = threads._pool
         assert pool is not None
         self.now, self.spent, self.pool, self.run = now, 0.0, pool, pool.run
-        pool.run = self.timed  # type: ignore[assignment]
+        pool.run = self.timed
 
     def timed(self, *given: Any) -> Any:
         """Runs launches."""

@@ -55,7 +55,8 @@ def drawn(given: str, count: int) -> list[tuple[int, ...]]:
         else:
             first, last, step = found.groups()
             parts.append(list(range(int(first), int(last) + 1, int(step or 1))))
-    choose, result = random.Random(0), {}
+    choose = random.Random(0)
+    result: dict[tuple[int, ...], None] = {}
     for _ in range(100 * count):
         if len(result) == count:
             break

@@ -206,13 +206,25 @@ def test_a_text_without_letters_has_no_histogram(tmp_path: Path, capsys: pytest.
     assert capsys.readouterr().out == ""
 
 
+COLOURS = {"red": (250, 20, 10), "green": (20, 240, 30), "blue": (0, 40, 255)}
+
+
+def model_and_picture(folder: Path, colour: str, shape: list[int | str]) -> list[str]:
+    """Files: a model that says which colour there is most of, for images of this shape, and a picture of a colour."""
+    nodes = [write.node("ReduceMean", ["x"], ["y"], axes=[1, 2] if shape[-1] == 3 else [2, 3], keepdims=0)]
+    data = write.model(nodes, [write.value("x", 1, shape)], [write.value("y")], version=13)
+    (folder / "m.onnx").write_bytes(data)
+    (folder / "p.png").write_bytes(png_of(bytes(COLOURS[colour]) * (40 * 30), 30, 40, 3))
+    return [str(folder / "m.onnx"), str(folder / "p.png")]
+
+
 # Runs the examples as programs, in one process, and prints which packages that loaded.
 RUNNER = """
 import contextlib, io, json, runpy, sys
 before = {name.partition(".")[0] for name in sys.modules}
 with contextlib.redirect_stdout(io.StringIO()) as printed:
-    for path in sys.argv[1:]:
-        sys.argv = [path]
+    for path, *arguments in json.loads(sys.argv[1]):
+        sys.argv = [path, *arguments]
         printed.truncate(0)
         runpy.run_path(path, run_name="__main__")
         assert printed.getvalue().strip(), f"{path} printed nothing"
@@ -223,30 +235,23 @@ print(json.dumps(sorted(name for name, file in files.items() if name not in befo
 
 @pytest.mark.slow
 def test_examples_run_and_load_only_what_whit_depends_on(tmp_path: Path) -> None:
-    paths = [str(ROOT / "examples" / f"{name}.py") for name in NAMES if name not in TRAIN]
-    assert len(paths) == 11
+    given = {"onnx_image": model_and_picture(tmp_path, "red", ["n", 3, 8, 12])}
+    calls = [[str(ROOT / "examples" / f"{name}.py"), *given.get(name, [])] for name in NAMES if name not in TRAIN]
+    assert len(calls) == 12
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-c", RUNNER, *paths]
+    command = [sys.executable, "-c", RUNNER, json.dumps(calls)]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert set(json.loads(done.stdout)) <= {"whit", "numpy", "ml_dtypes", "llvmlite"}
-
-
-COLOURS = {"red": (250, 20, 10), "green": (20, 240, 30), "blue": (0, 40, 255)}
 
 
 @pytest.mark.parametrize("colours_last", [False, True])
 @pytest.mark.parametrize("name", COLOURS)
 def test_onnx_image(name: str, colours_last: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A model that says which colour there is most of, in any layout."""
-    shape: list[int | str] = ["n", 8, 12, 3] if colours_last else ["n", 3, 8, 12]
-    nodes = [write.node("ReduceMean", ["x"], ["y"], axes=[1, 2] if colours_last else [2, 3], keepdims=0)]
-    data = write.model(nodes, [write.value("x", 1, shape)], [write.value("y")], version=13)
-    (tmp_path / "m.onnx").write_bytes(data)
+    files = model_and_picture(tmp_path, name, ["n", 8, 12, 3] if colours_last else ["n", 3, 8, 12])
     (tmp_path / "labels.txt").write_text("\n".join(COLOURS))
-    (tmp_path / "p.png").write_bytes(png_of(bytes(COLOURS[name]) * (40 * 30), 30, 40, 3))
-    example = load("onnx_image")
-    found = example.main(*(str(tmp_path / file) for file in ("m.onnx", "p.png", "labels.txt")))
+    found = load("onnx_image").main(*files, str(tmp_path / "labels.txt"))
     mean, deviation = np.array([0.485, 0.456, 0.406]), np.array([0.229, 0.224, 0.225])
     scores = (np.array(COLOURS[name]) / 255 - mean) / deviation
     shares = dict(zip(COLOURS, np.exp(scores) / np.exp(scores).sum(), strict=True))

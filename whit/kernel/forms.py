@@ -25,6 +25,7 @@ class Forms:
     channels_last: bool = False  # operands of convolutions of 16-bit floats, as matrix units want them
     pools_gather: bool = False  # the gradient of max pooling reads windows, rather than adding them up
     overlaps_gather: bool = False  # the same of windows that overlap, in wide floats
+    has_residues: bool = False  # transposed convolutions of wide floats, for each remainder by the strides
     sums_together: bool = False  # variances and batch norms by the sums of each channel, in one pass over elements
     keeps_weights: bool = False  # those of convolutions do not change: kept as kernels read them, channels last
     cores: int = 1  # that compute a tile of a product each, at the same time
@@ -40,4 +41,6 @@ def forms_of(target: Target | None, *, is_frozen: bool = False) -> Forms:
     if target.is_gpu:
         return Forms(channels_last=True, pools_gather=True, sums_together=True, cores=target.cores)
     # Pooling of 3 x 3 by steps of 2: 84 -> 13 ms for 8 x 64 x 56 x 56 with its gradient (bench/nn.py)
-    return Forms(has_transforms=True, overlaps_gather=True, keeps_weights=is_frozen, cores=target.cores)
+    return Forms(
+        has_transforms=True, overlaps_gather=True, has_residues=True, keeps_weights=is_frozen, cores=target.cores
+    )

@@ -82,8 +82,10 @@ def rolled(
     first = {state: value for state, value in begun.items() if state not in same}
     search = _Search(body, around, ports, isolated)
     rounds = search.rounds(first, most)
-    if rounds is None:  # one that no data ends may never end: round by round it can be interrupted
-        return None if ports.collected or search.is_long else _while(runner, body, ports, most, first, {**around, **same}, same)
+    if rounds is None:
+        if ports.collected or search.is_long:  # one that no data ends may never end: it has to be interruptible
+            return None
+        return _while(runner, body, ports, most, first, {**around, **same}, same)
     if rounds.count < LEAST_ROUNDS:
         return None
     return _outputs(_Written(runner, body, around, rounds), rounds, ports, first, same)

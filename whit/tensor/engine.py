@@ -41,8 +41,7 @@ def realize(nodes: Sequence[UOp], device: str | None) -> list[UOp]:
 
 def is_in_memory(node: UOp) -> bool:
     """Whether a node is a BUFFER whose memory Python can read."""
-    found = _engine()[1].found_storage(node) if node.op is BUFFER else None
-    return found is not None and found.device.startswith("CPU")
+    return node.op is BUFFER and _engine()[1].is_in_memory(node)
 
 
 def compute(nodes: Sequence[UOp], device: str) -> list[UOp]:

@@ -95,6 +95,12 @@ def found_storage(node: UOp) -> Buffer | None:
     return _buffers.get(node)
 
 
+def is_in_memory(node: UOp) -> bool:
+    """Whether a BUFFER node has memory that Python can read."""
+    found = _buffers.get(node)
+    return found is not None and is_on_host(found.device)
+
+
 def storage(node: UOp) -> Buffer:
     """The memory of a BUFFER node."""
     found = _buffers.get(node)

@@ -184,8 +184,7 @@ class Convolutions(Topic):
         is_spread = any(step > 1 for step in steps)
         is_known = all(isinstance(size, int) and size > 0 for size in (*self.shape, *weight.shape, *sizes))
         is_plain = self.dtype is weight.dtype is dtypes.float32 and all(min(pair) >= 0 for pair in pads)
-        target = target_of(self.device)
-        return is_spread and is_known and is_plain and target is not None and not target.is_gpu
+        return is_spread and is_known and is_plain and forms_of(target_of(self.device)).has_residues
 
     def _spread_out(self, steps: tuple[int, ...]) -> Self:
         """Zeros between the elements of the last axes: n -> (n - 1) * step + 1."""
