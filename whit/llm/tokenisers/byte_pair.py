@@ -1,8 +1,7 @@
 """Byte pairs: words of bytes, merged in the order that was learned.
 
 Each byte is spelled as a printable letter in the vocabulary (GPT-2's table): " world" is "Ġworld". Vocabularies of
-gemma 4's kind
-spell text itself, with ▁ for a space, and bytes that no word has as <0xE2>.
+gemma 4's kind spell text itself, with ▁ for a space, and bytes that no word has as <0xE2>.
 """
 
 from __future__ import annotations
